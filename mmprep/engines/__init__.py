@@ -1,0 +1,1 @@
+"""Ordered map over tasks: serial, a process pool, a cluster."""

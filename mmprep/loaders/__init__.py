@@ -1,0 +1,1 @@
+"""Batches from a data set, with numpy alone."""

@@ -1,0 +1,105 @@
+"""Signal: an array, its time axis, its channels and their units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmprep.errors import DataError
+from mmprep.timebase import IntArray, TimeAxis
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One stream of readings.
+
+    Parameters
+    ----------
+    name : str
+        The stream's name.
+    data : [shape=(n_samples, *frame_shape)]
+        Time first; read-only.
+    time : Grid or Timestamps
+        One time a sample, seconds from the origin of the caller's choice.
+    channels : tuple of str
+        Names along the last axis of data, or empty.
+    units : tuple of str or None
+        One unit a channel; None where the source names none.
+    nominal_rate_hz : Fraction, optional
+        What the header says, None for irregular streams.
+    """
+
+    name: str
+    data: NDArray[Any]
+    time: TimeAxis
+    channels: tuple[str, ...] = ()
+    units: tuple[str | None, ...] = ()
+    nominal_rate_hz: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.data.shape[0] != self.time.n_samples:
+            raise DataError(
+                f"{self.name}: {self.data.shape[0]} samples with {self.time.n_samples} stamps"
+            )
+        self.data.setflags(write=False)
+
+    @property
+    def n_samples(self) -> int:
+        """The number of readings."""
+        return int(self.data.shape[0])
+
+    @property
+    def effective_rate_hz(self) -> float:
+        """The measured rate, (n - 1) / (last - first); NaN below two samples."""
+        seconds = self.time.seconds()
+        if seconds.size < 2:
+            return float("nan")
+        return float((seconds.size - 1) / (seconds[-1] - seconds[0]))
+
+    def __repr__(self) -> str:
+        return f"Signal({self.name!r}, shape={self.data.shape}, dtype={self.data.dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The readings of one device with the stamps they came with, before any repair.
+
+    Parameters
+    ----------
+    name : str
+        The stream's name.
+    stamps_ns : [shape=(n_samples,), int64, ns]
+        On the device's own clock; Unix time if `absolute`. They may repeat, step back or jump.
+    data : [shape=(n_samples, *frame_shape)]
+        Time first; read-only.
+    kind : str
+        `signal`, `audio`, `video` (data holds frame ranks) or `events`.
+    """
+
+    name: str
+    stamps_ns: IntArray
+    data: NDArray[Any]
+    channels: tuple[str, ...] = ()
+    units: tuple[str | None, ...] = ()
+    nominal_rate_hz: Fraction | None = None
+    absolute: bool = False
+    kind: str = "signal"
+
+    def __post_init__(self) -> None:
+        if self.stamps_ns.shape != self.data.shape[:1]:
+            raise DataError(
+                f"{self.name}: {self.data.shape[0]} samples with {self.stamps_ns.size} stamps"
+            )
+        self.stamps_ns.setflags(write=False)
+        self.data.setflags(write=False)
+
+    @property
+    def n_samples(self) -> int:
+        """The number of readings."""
+        return int(self.stamps_ns.size)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r}, shape={self.data.shape}, kind={self.kind!r})"
