@@ -156,3 +156,75 @@ class Timestamps:
 
 
 TimeAxis: TypeAlias = Grid | Timestamps
+
+
+# Clock evidence: what a log says about a device clock, before any fit. The readers make these
+# values and `clock` fits them.
+
+
+def _one_length(name: str, *columns: IntArray) -> None:
+    if any(column.shape != columns[0].shape or column.ndim != 1 for column in columns):
+        shapes = ", ".join(str(column.shape) for column in columns)
+        raise DataError(f"{name}: columns of one length needed, got {shapes}")
+    for column in columns:
+        column.setflags(write=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """Two-way exchanges (PTP, NTP) of a device with the master.
+
+    Parameters
+    ----------
+    t1_ns, t4_ns : [shape=(n,), int64, ns, master clock]
+        The master sends the request and receives the answer.
+    t2_ns, t3_ns : [shape=(n,), int64, ns, device clock]
+        The device receives the request and sends the answer.
+    """
+
+    t1_ns: IntArray
+    t2_ns: IntArray
+    t3_ns: IntArray
+    t4_ns: IntArray
+
+    def __post_init__(self) -> None:
+        _one_length("exchanges", self.t1_ns, self.t2_ns, self.t3_ns, self.t4_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """Instants that were read on both clocks.
+
+    Parameters
+    ----------
+    device_ns, reference_ns : [shape=(n,), int64, ns]
+        The same instant on the device clock and on the reference clock.
+    """
+
+    device_ns: IntArray
+    reference_ns: IntArray
+
+    def __post_init__(self) -> None:
+        _one_length("fixes", self.device_ns, self.reference_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLog:
+    """Times of numbered frames on the reference clock.
+
+    Parameters
+    ----------
+    frame : [shape=(n,), int64]
+        The rank of the frame in its stream, from 0.
+    time_ns : [shape=(n,), int64, ns]
+        When it was taken, on the reference clock.
+    """
+
+    frame: IntArray
+    time_ns: IntArray
+
+    def __post_init__(self) -> None:
+        _one_length("frame log", self.frame, self.time_ns)
+
+
+Evidence: TypeAlias = Exchanges | Fixes | FrameLog

@@ -1,0 +1,684 @@
+"""How every step runs, continues and commits: once, here.
+
+    with open_run(step, options, run) as job:
+        outcomes = job.map(Work(do), tasks)
+        return job.commit(contents(outcomes))
+
+Rules
+-----
+- Output grows in `OUT.incomplete/`, held by a lock that the kernel lets go of. Tasks write below
+  `.mmprep/tasks/<key>/` there; the commit links their files to their final places.
+- Commit: all data, one sync, then dataset.json, then an atomic exchange with OUT, then the sync of
+  the folder around it. After any error OUT is as before.
+- A task that the journal of OUT.incomplete or of OUT knows with the same inputs is not run again.
+- What would be written is compared with what stands at OUT: the same dataset.json means that OUT
+  is up to date; nothing is written and its time is touched.
+- Only an OUT that carries our mark `.mmprep/` is ever replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from mmprep import files
+from mmprep.errors import DataError, TransientError, UsageError
+from mmprep.manifest import codec
+from mmprep.manifest.model import (
+    Dataset,
+    FileEntry,
+    LabelCount,
+    Modality,
+    Record,
+    Session,
+    Totals,
+    label_name,
+)
+from mmprep.steps import journal
+from mmprep.steps.tasks import Failure, Item, Outcome, Task, Work, changed_failure
+
+RECORD = "dataset.json"
+MARK = ".mmprep"
+_KEPT_ON_CLEARING = frozenset({MARK})
+
+__all__ = [
+    "Contents",
+    "FailedItemsError",
+    "Failure",
+    "Item",
+    "Outcome",
+    "Placed",
+    "Progress",
+    "Run",
+    "RunOptions",
+    "Silent",
+    "StepName",
+    "StepResult",
+    "Task",
+    "Work",
+    "open_run",
+    "serial",
+]
+
+
+class Progress(Protocol):
+    """What a run tells whoever watches it."""
+
+    def begin(self, label: str, n_items: int, n_bytes: int) -> None:
+        """Start a phase."""
+
+    def advance(self, n_items: int, n_bytes: int, n_failed: int) -> None:
+        """Count finished items."""
+
+    def end(self) -> None:
+        """End the phase."""
+
+    def say(self, text: str) -> None:
+        """Tell a fact worth knowing."""
+
+    def warn(self, text: str) -> None:
+        """Tell a fact that may mean a loss."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def begin(self, label: str, n_items: int, n_bytes: int) -> None:
+        """Start a phase."""
+
+    def advance(self, n_items: int, n_bytes: int, n_failed: int) -> None:
+        """Count finished items."""
+
+    def end(self) -> None:
+        """End the phase."""
+
+    def say(self, text: str) -> None:
+        """Tell a fact worth knowing."""
+
+    def warn(self, text: str) -> None:
+        """Tell a fact that may mean a loss."""
+
+
+Engine = Callable[[Work, Iterable[Task]], Iterator[Outcome]]
+
+
+def serial(work: Work, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    """Run tasks one after the other in this process."""
+    return (work(task, _unheard) for task in tasks)
+
+
+def _unheard(item_id: str) -> None:
+    """Tell nobody which item is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What all commands that write a data set have in common; none of it changes content."""
+
+    output: Path
+    force: bool = False
+    dry_run: bool = False
+    keep_going: bool = True
+    max_failures: str = "0"
+    lock_wait_s: float = 0.0
+    verify_inputs: bool = False
+    cpus: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepName:
+    """Which step it is; the version changes when its results do."""
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A file of the data set: where it lies now, its size and sha256."""
+
+    source: Path
+    n_bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Contents:
+    """A data set before it is written.
+
+    Parameters
+    ----------
+    records : list of Record
+        In order; their streams name final places.
+    placed : dict
+        Final name -> Placed, shards and all other files.
+    extra_inputs : tuple of str
+        Files that belong to no task (labels, datasets).
+    folders : tuple of str
+        The folders that were walked: a new file in one of them makes the data set stale.
+    """
+
+    records: Sequence[Record]
+    modalities: dict[str, Modality] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    placed: dict[str, Placed] = field(default_factory=dict)
+    splits: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, LabelCount] = field(default_factory=dict)
+    extra_inputs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    n_rejected_rows: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step did.
+
+    Parameters
+    ----------
+    status : str
+        `built`, `up-to-date`, `partial` (published with failures) or `planned` (dry run).
+    record : Path
+        The data set's dataset.json.
+    inputs : tuple of str
+        All files and walked folders that it was made of, for the depfile.
+    """
+
+    status: str
+    record: Path
+    inputs: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    n_tasks: int = 0
+    n_reused: int = 0
+    totals: dict[str, Any] = field(default_factory=dict)
+
+
+class FailedItemsError(DataError):
+    """More items failed than the caller allows; nothing was published."""
+
+    def __init__(self, failures: Sequence[Failure], n_items: int) -> None:
+        n_failed = len(failures)
+        super().__init__(
+            f"{n_failed} of {n_items} items failed, nothing was published",
+            hint=f"mend or --exclude them, or publish without them: --max-failures {n_failed}",
+        )
+        self.failures = tuple(failures)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FailedItemsError, (self.failures, len(self.failures))
+
+
+@contextmanager
+def open_run(
+    step: StepName,
+    options: Mapping[str, Any],
+    run: RunOptions,
+    *,
+    root: Path,
+    engine: Engine = serial,
+    progress: Progress | None = None,
+) -> Iterator[Run]:
+    """Begin the run of a step; what the disk does to it becomes an error that says what to do.
+
+    Raises
+    ------
+    UsageError
+        OUT is a file, or a folder that mmprep did not make.
+    TransientError
+        Another run writes there.
+    """
+    session = Run(step, dict(options), run, root, engine=engine, progress=progress or Silent())
+    try:
+        yield session
+    except OSError as error:
+        raise files.storage_error(error, run.output) from error
+    finally:
+        session.close()
+
+
+class Run:
+    """One run of one step on one OUT."""
+
+    def __init__(
+        self,
+        step: StepName,
+        options: dict[str, Any],
+        run: RunOptions,
+        root: Path,
+        *,
+        engine: Engine,
+        progress: Progress,
+    ) -> None:
+        self.step, self.options, self.run, self.root = step, options, run, root
+        self.progress, self._engine = progress, engine
+        self.out = run.output
+        self.partial = self.out.with_name(f"{self.out.name}.incomplete")
+        refuse_foreign(self.out)
+        refuse_foreign(self.partial)
+        self._lock: int | None = None
+        self._locked = False
+        self._ledgers: list[journal.Ledger] = []
+        self._entries: dict[str, journal.Entry] = {}
+        self._places: dict[str, journal.Ledger] = {}
+        self._n_items = 0
+        self._n_reused = 0
+        self.failures: list[Failure] = []
+        self._load()
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        if self._locked and self.partial.is_dir() and not any(self.partial.glob("*/*")):
+            files.remove_tree(self.partial)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _load(self) -> None:
+        if self.run.force:
+            return
+        if self.partial.is_dir() and not self.run.dry_run:
+            self._hold()
+            entries = journal.read(self.partial / MARK / "journal.jsonl")
+            self._ledgers.append(journal.Ledger(self.partial, published=False, entries=entries))
+        entries = journal.read(self.out / MARK / "committed.jsonl")
+        if (self.out / RECORD).exists():
+            self._ledgers.append(journal.Ledger(self.out, published=True, entries=entries))
+
+    def _hold(self) -> None:
+        """Lock OUT.incomplete, made if need be."""
+        if self._locked:
+            return
+        until = time.monotonic() + self.run.lock_wait_s
+        while True:
+            try:
+                self._lock = files.hold(self.partial)
+                break
+            except TransientError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
+        self._locked = True
+        (self.partial / MARK).mkdir(exist_ok=True)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a task's result depends on beside the task."""
+        return {"step": self.step.name, "version": self.step.version, "options": self.options}
+
+    def map(self, work: Work, tasks: Sequence[Task], *, label: str = "") -> list[Outcome]:
+        """Run tasks, or take their results from a journal; outcomes in the order of the tasks.
+
+        Raises
+        ------
+        FailedItemsError
+            At the first failed item with `--fail-fast`.
+        """
+        self._n_items = max(self._n_items, sum(len(task.items) for task in tasks))
+        keyed = {journal.task_key(self.identity, task): task for task in tasks}
+        stamps = {key: _stamps(task) for key, task in keyed.items()}
+        self.progress.begin(label or self.step.name, len(tasks), sum(t.n_bytes for t in tasks))
+        found = {key: self._known(key, stamps[key]) for key in keyed}
+        todo = [key for key, outcome in found.items() if outcome is None]
+        self._n_reused += len(keyed) - len(todo)
+        for key, outcome in found.items():
+            self._count(outcome, keyed[key])
+        self._execute(work, {key: keyed[key] for key in todo}, stamps, found)
+        self.progress.end()
+        return [outcome for outcome in found.values() if outcome is not None]
+
+    def _count(self, outcome: Outcome | None, task: Task) -> None:
+        if outcome is not None:
+            self.failures.extend(outcome.failures)
+            self.progress.advance(1, task.n_bytes, len(outcome.failures))
+
+    def _known(self, key: str, stamps: Mapping[str, files.FileStamp]) -> Outcome | None:
+        """Look a task up in the journals."""
+        for ledger in self._ledgers:
+            entry = ledger.entries.get(key)
+            if entry is None or not _settled(entry, ledger):
+                continue
+            inputs = journal.unchanged(entry, stamps, verify=self.run.verify_inputs)
+            if inputs is not None and ledger.holds(key):
+                self._entries[key] = msgspec.structs.replace(entry, inputs=inputs)
+                self._places[key] = ledger
+                digests = {path: note.digest for path, note in inputs.items()}
+                return Outcome(key, entry.value, entry.failures, digests)
+        return None
+
+    def _execute(
+        self,
+        work: Work,
+        tasks: Mapping[str, Task],
+        stamps: Mapping[str, Mapping[str, files.FileStamp]],
+        found: dict[str, Outcome | None],
+    ) -> None:
+        if not tasks:
+            return
+        self._hold()
+        ledger = journal.Ledger(self.partial, published=False)
+        results = self._engine(work, [self._placed_task(key, task) for key, task in tasks.items()])
+        for (key, task), result in zip(tasks.items(), results, strict=True):
+            outcome = replace(_checked(result, task, stamps[key]), task_id=key)
+            self._keep(key, outcome, stamps[key], ledger)
+            found[key] = outcome
+            self._count(outcome, task)
+            if outcome.failures and not self.run.keep_going:
+                raise FailedItemsError(self.failures, self._n_items)
+
+    def _placed_task(self, key: str, task: Task) -> Task:
+        folder = journal.task_folder(self.partial, key)
+        files.remove_tree(folder)
+        return replace(task, folder=str(folder))
+
+    def _keep(
+        self,
+        key: str,
+        outcome: Outcome,
+        stamps: Mapping[str, files.FileStamp],
+        ledger: journal.Ledger,
+    ) -> None:
+        if outcome.fatal is not None:
+            raise outcome.fatal
+        entry = journal.entry_of(key, outcome, stamps)
+        journal.append(self.partial / MARK / "journal.jsonl", entry)
+        self._entries[key] = entry
+        self._places[key] = ledger
+        ledger.entries[key] = entry
+
+    def placed(self, outcome: Outcome, names: Mapping[str, str]) -> dict[str, Placed]:
+        """Give the files of a task their final names.
+
+        Parameters
+        ----------
+        names : dict
+            Name below the task's folder -> final name; the files left out keep theirs.
+        """
+        key = outcome.task_id
+        ledger, entry = self._places[key], self._entries[key]
+        notes = journal.file_notes(entry.value)
+        final = {note.path: names.get(note.path, note.path) for note in notes}
+        placed = {
+            final[note.path]: Placed(ledger.place(key, note), note.n_bytes, note.sha256)
+            for note in notes
+        }
+        value = {**(entry.value or {}), "placed": final}
+        self._entries[key] = msgspec.structs.replace(entry, value=value)
+        return placed
+
+    def preview(self, tasks: Sequence[Task], n_bytes: int) -> StepResult:
+        """Say what a run would do (`--dry-run`)."""
+        totals = {
+            "items": sum(len(task.items) for task in tasks),
+            "tasks": len(tasks),
+            "input_bytes": sum(task.n_bytes for task in tasks),
+            "output_bytes_about": n_bytes,
+            "free_bytes": files.free_bytes(self.out),
+        }
+        inputs = tuple(path for task in tasks for path in task.inputs)
+        return StepResult("planned", self.out / RECORD, inputs, n_tasks=len(tasks), totals=totals)
+
+    def commit(self, contents: Contents) -> StepResult:
+        """Publish a data set, or find that it stands there already.
+
+        Raises
+        ------
+        FailedItemsError
+            More items failed than `--max-failures` allows.
+        """
+        self._check_failures()
+        written = _Written.of(self, contents)
+        status = "partial" if self.failures else "built"
+        if not self.run.force and self._stands(written):
+            status = "up-to-date"
+            os.utime(self.out / RECORD)
+            self._drop_leftover()
+        else:
+            self._publish(written)
+        return StepResult(
+            status,
+            self.out / RECORD,
+            (*written.inputs, *contents.folders),
+            tuple(self.failures),
+            len(self._entries),
+            self._n_reused,
+            msgspec.to_builtins(written.dataset.totals),
+        )
+
+    def _check_failures(self) -> None:
+        if len(self.failures) > allowed_failures(self.run.max_failures, self._n_items):
+            raise FailedItemsError(self.failures, self._n_items)
+
+    def _stands(self, written: _Written) -> bool:
+        try:
+            if (self.out / RECORD).read_bytes() != written.record:
+                return False
+            return all(
+                (self.out / name).stat().st_size == n_bytes
+                for name, n_bytes in written.sizes.items()
+            )
+        except OSError:
+            return False
+
+    def _drop_leftover(self) -> None:
+        if (self.partial / RECORD).exists():
+            files.remove_tree(self.partial)
+
+    def _publish(self, written: _Written) -> None:
+        self._hold()
+        _clear(self.partial)
+        for name, placed in written.contents.placed.items():
+            files.link(placed.source, self.partial / name)
+        for name, data in written.texts.items():
+            files.write_new(self.partial / name, data)
+        files.write_new(self.partial / MARK / "committed.jsonl", self._committed(written))
+        files.sync_tree(self.partial)
+        files.write_whole(self.partial / RECORD, written.record)
+        self._exchange()
+
+    def _committed(self, written: _Written) -> bytes:
+        root = {"root": str(self.root), "inputs": written.inputs}
+        files.write_new(self.partial / MARK / "run.json", msgspec.json.encode(root) + b"\n")
+        return journal.encode(self._entries.values())
+
+    def _exchange(self) -> None:
+        if not self.out.exists():
+            self.partial.rename(self.out)
+            files.sync_folder(self.out.parent)
+        else:
+            with files.locked(self.out):
+                files.exchange(self.partial, self.out)
+                files.sync_folder(self.out.parent)
+                files.remove_tree(self.partial)
+        files.remove_tree(self.out / MARK / "tasks")
+        files.remove_tree(self.out / MARK / "journal.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The bytes of a data set's own files, and the sizes of all."""
+
+    contents: Contents
+    dataset: Dataset
+    record: bytes
+    texts: dict[str, bytes]
+    sizes: dict[str, int]
+    inputs: list[str]
+
+    @classmethod
+    def of(cls, run: Run, contents: Contents) -> _Written:
+        """Write a data set in memory; records are encoded once."""
+        inputs = run_inputs(run, contents)
+        texts = {
+            "manifest.jsonl": b"".join(codec.encode_records(contents.records)),
+            "inputs.jsonl": _input_lines(run, inputs),
+        }
+        if run.failures:
+            texts["failures.jsonl"] = _lines(failure.line() for failure in run.failures)
+        sizes = {name: placed.n_bytes for name, placed in contents.placed.items()}
+        sizes |= {name: len(data) for name, data in texts.items()}
+        dataset = _dataset(run, contents, texts, sum(sizes.values()))
+        record = codec.encode_dataset(dataset)
+        return cls(contents, dataset, record, texts, sizes, list(inputs))
+
+
+def _dataset(run: Run, contents: Contents, texts: Mapping[str, bytes], n_bytes: int) -> Dataset:
+    shards = {shard.path for part in contents.modalities.values() for shard in part.shards}
+    entries = {
+        name: FileEntry(bytes=placed.n_bytes, sha256=placed.sha256)
+        for name, placed in contents.placed.items()
+        if name not in shards
+    }
+    entries |= {name: _entry(data) for name, data in texts.items()}
+    return Dataset(
+        mmprep_version=version("mmprep"),
+        step=run.step.name,
+        step_version=run.step.version,
+        options=run.options,
+        modalities=contents.modalities,
+        sessions=contents.sessions,
+        labels=contents.labels or count_labels(contents.records),
+        splits=contents.splits or count_splits(contents.records),
+        totals=Totals(
+            records=len(contents.records),
+            seconds=round(sum(record.duration_s for record in contents.records), 9),
+            bytes=n_bytes,
+            failures=len(run.failures),
+            rejected_rows=contents.n_rejected_rows,
+        ),
+        files=entries,
+        extra=contents.extra,
+    )
+
+
+def _entry(data: bytes) -> FileEntry:
+    return FileEntry(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def count_labels(records: Iterable[Record]) -> dict[str, LabelCount]:
+    """Count the records of each class."""
+    counts: dict[str, int] = {}
+    for record in records:
+        if record.label is not None:
+            name = label_name(record.label)
+            counts[name] = counts.get(name, 0) + 1
+    return {name: LabelCount(count=count) for name, count in sorted(counts.items())}
+
+
+def count_splits(records: Iterable[Record]) -> dict[str, int]:
+    """Count the records of each split."""
+    counts: dict[str, int] = {}
+    for record in records:
+        if record.split is not None:
+            counts[record.split] = counts.get(record.split, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def run_inputs(run: Run, contents: Contents) -> dict[str, journal.InputNote | None]:
+    """List all inputs of a run, by path; those of no task have no note yet."""
+    notes: dict[str, journal.InputNote | None] = {}
+    for entry in run._entries.values():
+        notes.update(entry.inputs)
+    notes.update(dict.fromkeys(contents.extra_inputs))
+    return dict(sorted(notes.items()))
+
+
+def _input_lines(run: Run, inputs: Mapping[str, journal.InputNote | None]) -> bytes:
+    rows = []
+    for path, note in inputs.items():
+        text = (note.digest if note else "") or files.digest(path)
+        size = note.n_bytes if note else files.stamp(path).n_bytes
+        rows.append({"name": files.below(path, run.root), "bytes": size, "digest": text})
+    return _lines(sorted(rows, key=lambda row: str(row["name"])))
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def _stamps(task: Task) -> dict[str, files.FileStamp]:
+    stamps = {}
+    for path in task.inputs:
+        try:
+            stamps[path] = files.stamp(path)
+        except OSError as error:
+            raise UsageError(f"{error.strerror}", where=path) from error
+    return stamps
+
+
+def _checked(outcome: Outcome, task: Task, before: Mapping[str, files.FileStamp]) -> Outcome:
+    """Fail the items whose inputs changed while they were read."""
+    failures = list(outcome.failures)
+    for item in task.items:
+        changed = [path for path in item.inputs if _stamp_now(path) != before[path]]
+        if changed and item.id not in {failure.id for failure in failures}:
+            failures.append(changed_failure(item, changed[0]))
+    if len(failures) == len(outcome.failures):
+        return outcome
+    return replace(outcome, failures=tuple(failures))
+
+
+def _stamp_now(path: str) -> files.FileStamp | None:
+    try:
+        return files.stamp(path)
+    except OSError:
+        return None
+
+
+def _settled(entry: journal.Entry, ledger: journal.Ledger) -> bool:
+    """Say whether a task need not be tried again.
+
+    A published failure was accepted by whoever published it, unless a retry may help; one of an
+    unfinished run is what the next run is for.
+    """
+    if ledger.published:
+        return not any(failure.retryable for failure in entry.failures)
+    return not entry.failures
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse an OUT that mmprep did not make.
+
+    Raises
+    ------
+    UsageError
+        It is a file, or a folder with content and without our mark.
+    """
+    hint = "choose another -o, or remove it yourself"
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError("is no folder", where=str(folder), hint=hint)
+    if folder.is_dir() and not (folder / MARK).is_dir() and any(folder.iterdir()):
+        raise UsageError("was not made by mmprep and is not empty", where=str(folder), hint=hint)
+
+
+def allowed_failures(text: str, n_items: int) -> int:
+    """Read `--max-failures`: a count, or a share of the items in percent.
+
+    Raises
+    ------
+    UsageError
+        Neither.
+    """
+    try:
+        if text.endswith("%"):
+            return int(Fraction(text[:-1]) * n_items / 100)
+        return int(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no count and no percentage", where="--max-failures"
+        ) from error
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name not in _KEPT_ON_CLEARING:
+            files.remove_tree(path)

@@ -1,0 +1,180 @@
+"""What the INPUT arguments name: files, folders, data sets.
+
+Rules
+-----
+- The root is `--root`, else the folder named (a file's own folder; of several, the deepest common
+  one). Names below it use forward slashes.
+- A walk is sorted, follows links to files only, and leaves out hidden names, data sets and outputs
+  of mmprep. A file that is named is always taken.
+- `--include` and `--exclude` are matched against the name below the root and the last part of it;
+  `**` spans folders.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mmprep.errors import UsageError
+
+RECORD, MARK = "dataset.json", ".mmprep"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The raw files of a command.
+
+    Parameters
+    ----------
+    root : Path
+        The input root, absolute.
+    names : tuple of str
+        The files below the root, in walk order.
+    named : frozenset of str
+        Those that the caller named one by one: a reader must take them.
+    folders : tuple of str
+        The folders walked, absolute.
+    datasets : tuple of Path
+        Data sets of mmprep among the arguments.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    named: frozenset[str]
+    folders: tuple[str, ...]
+    datasets: tuple[Path, ...]
+
+    def path(self, name: str) -> str:
+        """Give the path of a file below the root."""
+        return str(self.root / name)
+
+
+def expand(
+    arguments: Sequence[str],
+    *,
+    root: Path | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    output: Path | None = None,
+) -> Inputs:
+    """Find the files that the arguments name.
+
+    Raises
+    ------
+    UsageError
+        A path does not exist, lies outside the root, or is the output itself.
+    """
+    paths = [_existing(argument) for argument in _from_stdin(arguments)]
+    _refuse_output(paths, output)
+    datasets = tuple(_dataset_of(path) for path in paths if _is_dataset(path))
+    raw = [path for path in paths if not _is_dataset(path)]
+    top = _absolute(root) if root is not None else _common_root(raw or list(datasets))
+    found = dict(_files(raw, output))
+    names = {name: named for path, named in found.items() if (name := _below(path, top))}
+    kept = [name for name in names if chosen(name, include, exclude)]
+    folders = {str(Path(path).parent) for path, named in found.items() if not named}
+    folders |= {str(path) for path in raw if path.is_dir()}
+    named = frozenset(name for name in kept if names[name])
+    return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets)
+
+
+def chosen(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Say whether `--include` and `--exclude` let a name through."""
+    if include and not any(_matches(name, pattern) for pattern in include):
+        return False
+    return not any(_matches(name, pattern) for pattern in exclude)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern)
+
+
+def _from_stdin(arguments: Sequence[str]) -> Iterator[str]:
+    for argument in arguments:
+        if argument == "-":
+            yield from (line.rstrip("\n") for line in sys.stdin if line.strip())
+        else:
+            yield argument
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - links are kept as they are named
+
+
+def _existing(argument: str) -> Path:
+    path = _absolute(argument)
+    if not path.exists():
+        raise UsageError(
+            "does not exist", where=argument, hint="check the path, or the folder you are in"
+        )
+    return path
+
+
+def _refuse_output(paths: Sequence[Path], output: Path | None) -> None:
+    for path in paths:
+        if output is not None and path == _absolute(output):
+            raise UsageError("is both input and output", where=str(path), hint="choose another -o")
+
+
+def _is_dataset(path: Path) -> bool:
+    return (path / RECORD).is_file() or (
+        path.name in {"manifest.jsonl", RECORD} and (path.parent / RECORD).is_file()
+    )
+
+
+def _dataset_of(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
+
+
+def _common_root(paths: Sequence[Path]) -> Path:
+    folders = [str(path if path.is_dir() else path.parent) for path in paths]
+    return Path(os.path.commonpath(folders)) if folders else Path.cwd()
+
+
+def _below(path: str, root: Path) -> str:
+    try:
+        return Path(path).relative_to(root).as_posix()
+    except ValueError as error:
+        raise UsageError(
+            f"does not lie below the root {root}", where=path, hint="name a wider --root"
+        ) from error
+
+
+def _files(paths: Sequence[Path], output: Path | None) -> Iterator[tuple[str, bool]]:
+    """Give (path, named by the caller) of every file, each once, named ones first of all."""
+    named = {str(path) for path in paths if not path.is_dir()}
+    seen: set[str] = set()
+    for path in paths:
+        for name in _walk(path, output) if path.is_dir() else (str(path),):
+            if name not in seen:
+                seen.add(name)
+                yield name, name in named
+
+
+def _walk(top: Path, output: Path | None) -> Iterator[str]:
+    skipped = _outputs(output)
+    for folder, subfolders, names in os.walk(top):
+        subfolders[:] = sorted(name for name in subfolders if _wanted(folder, name, skipped))
+        yield from (
+            os.path.join(folder, name)  # noqa: PTH118 - joined for every file of a walk
+            for name in sorted(names)
+            if not name.startswith(".")
+        )
+
+
+def _outputs(output: Path | None) -> frozenset[str]:
+    if output is None:
+        return frozenset()
+    whole = str(_absolute(output))
+    return frozenset({whole, f"{whole}.incomplete"})
+
+
+def _wanted(folder: str, name: str, skipped: frozenset[str]) -> bool:
+    path = os.path.join(folder, name)  # noqa: PTH118
+    if name.startswith(".") or path in skipped:
+        return False
+    return not os.path.isdir(os.path.join(path, MARK))  # noqa: PTH112, PTH118

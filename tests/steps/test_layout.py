@@ -1,0 +1,41 @@
+"""Fields from paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmprep.errors import UsageError
+from mmprep.steps.layout import layout
+
+
+def test_pattern_gives_subject_session_and_stream():
+    place = layout("{subject}/{session}_{stream}.tsv").place("P01/V03_eeg", ".tsv")
+    assert place.id == "P01/V03"
+    assert (place.subject, place.session, place.stream) == ("P01", "P01/V03", "eeg")
+
+
+def test_pattern_with_a_longer_suffix_than_the_file_has_does_not_fit():
+    assert layout("{subject}/{session}_{stream}.tsv").place("P01/V03", ".tsv") is None
+
+
+def test_cmlr_leaves_the_kind_of_media_out_of_the_id():
+    place = layout("cmlr").place("audio/s4/20110304/section_4_002.92_004.59", ".wav")
+    assert place.id == "s4/20110304/section_4_002.92_004.59"
+    assert (place.subject, place.session) == ("s4", None)
+    assert place.fields == {"date": "20110304", "stem": "section_4_002.92_004.59"}
+
+
+def test_stream_folder_is_left_out_of_the_id():
+    place = layout("{stream}/{subject}/{session}.{ext}").place("eeg/P01/V01", ".csv.gz")
+    assert (place.id, place.stream) == ("P01/V01", "eeg")
+
+
+def test_field_that_mmprep_owns_is_refused():
+    with pytest.raises(UsageError, match="label"):
+        layout("{label}/{stem}.wav")
+
+
+def test_unknown_preset_names_the_known_ones():
+    with pytest.raises(UsageError, match="no preset") as caught:
+        layout("amigo")
+    assert "amigos" in caught.value.hint
