@@ -22,7 +22,7 @@ SHARED = {
     "sources": {"base"},
     "exporters": {"base"},
     "engines": {"base"},
-    "cli": {"options", "output"},
+    "cli": {"options", "output", "api"},
 }
 HUB = {"sources": {"__init__"}, "exporters": {"__init__"}, "engines": {"__init__"}, "cli": {"main"}}
 ONLY = {  # who may import these, beside themselves

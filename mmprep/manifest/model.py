@@ -231,3 +231,21 @@ def table_ref(
 def label_name(label: LabelValue) -> str:
     """Name a class as the keys of `Dataset.labels` do: text as it is, a number as JSON has it."""
     return label if isinstance(label, str) else msgspec.json.encode(label).decode()
+
+
+def field_value(record: Record, name: str) -> str | None:
+    """Look a field up by name: a field of the record, else one of its labels, else an unknown one.
+
+    Returns
+    -------
+    str or None
+        The value as `label_name` writes it; None if the record has none.
+    """
+    if name in _SCALARS:
+        value = getattr(record, name)
+    else:
+        value = record.labels.get(name, record.extra.get(name))
+    return None if value is None else label_name(value)
+
+
+_SCALARS = frozenset({"id", "session", "subject", "split", "fold", "label", "text", "source"})

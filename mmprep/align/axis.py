@@ -1,0 +1,178 @@
+"""Where each sample of a stream lies in time, and which samples stand beside a given time.
+
+Rules
+-----
+- Times are float64 seconds from an integer origin that the owner keeps.
+- A position is a time counted in samples: position 3.25 lies a quarter of the way from sample 3
+  to sample 4. Between two samples time and position are tied by a straight line.
+- A time within half a nanosecond of a sample is on it. At the ends of a run that holds up to
+  `slack_s` outside of it, so that a grid which ends on the last sample doesn't lose it to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mmprep.errors import DataError
+from mmprep.timebase import BoolArray, FloatArray, IntArray
+
+STAMP_S = 0.5e-9
+"""Stamps are whole nanoseconds: two times nearer than half of one are the same."""
+
+
+class Axis(Protocol):
+    """A strictly increasing map from sample number to seconds."""
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples."""
+
+    def seconds(self, begin: int, end: int) -> FloatArray:
+        """Give the times of samples `[begin, end)`."""
+
+    def positions(self, times_s: FloatArray) -> FloatArray:
+        """Give the position of each time, clipped to `[0, n_samples - 1]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StampAxis:
+    """One stored time a sample.
+
+    Parameters
+    ----------
+    stamps_s : [shape=(n,), float64, s]
+        Strictly increasing.
+    """
+
+    stamps_s: FloatArray
+
+    def __post_init__(self) -> None:
+        if np.any(np.diff(self.stamps_s) <= 0):
+            raise DataError("stamps must increase strictly")
+        self.stamps_s.setflags(write=False)
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples."""
+        return self.stamps_s.size
+
+    def seconds(self, begin: int, end: int) -> FloatArray:
+        """Give the times of samples `[begin, end)`."""
+        return self.stamps_s[begin:end]
+
+    def positions(self, times_s: FloatArray) -> FloatArray:
+        """Give the position of each time, clipped to `[0, n - 1]`."""
+        if not (self.stamps_s.size and times_s.size):
+            return np.zeros(times_s.shape)
+        low, high = np.searchsorted(self.stamps_s, [times_s.min(), times_s.max()])
+        low, high = max(int(low) - 1, 0), min(int(high) + 1, self.stamps_s.size)
+        count = np.arange(low, high, dtype=np.float64)
+        return np.interp(times_s, self.stamps_s[low:high], count)
+
+
+@dataclass(frozen=True, slots=True)
+class KnotAxis:
+    """Times known at some samples and on straight lines between them: audio needs no stamp a sample.
+
+    Parameters
+    ----------
+    n_samples_ : int
+    knot_index : [shape=(k,), float64]
+        Sample numbers, strictly increasing, the first 0 and the last at least n_samples - 1; k >= 2.
+    knot_s : [shape=(k,), float64, s]
+        Their times, strictly increasing.
+    """
+
+    n_samples_: int
+    knot_index: FloatArray
+    knot_s: FloatArray
+
+    def __post_init__(self) -> None:
+        if np.any(np.diff(self.knot_s) <= 0) or np.any(np.diff(self.knot_index) <= 0):
+            raise DataError("knots must increase strictly")
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples."""
+        return self.n_samples_
+
+    def seconds(self, begin: int, end: int) -> FloatArray:
+        """Give the times of samples `[begin, end)`."""
+        return np.interp(np.arange(begin, end, dtype=np.float64), self.knot_index, self.knot_s)
+
+    def positions(self, times_s: FloatArray) -> FloatArray:
+        """Give the position of each time, clipped to `[0, n - 1]`."""
+        return np.minimum(np.interp(times_s, self.knot_s, self.knot_index), self.n_samples_ - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The samples around each of m times.
+
+    Parameters
+    ----------
+    left : [shape=(m,), int64]
+        The last sample at or before the time, 0 where there is none.
+    fraction : [shape=(m,), float64]
+        How far the time lies from `left` to the next sample, `[0, 1)`.
+    run : [shape=(m,), int64]
+        The unbroken run that holds both neighbours (or the one sample that the time hits),
+        -1 where there is none.
+    """
+
+    left: IntArray
+    fraction: FloatArray
+    run: IntArray
+
+    @property
+    def position(self) -> FloatArray:
+        """The position of each time."""
+        return self.left + self.fraction
+
+
+def neighbours(axis: Axis, runs: IntArray, times_s: FloatArray, slack_s: float) -> Neighbours:
+    """Find the two samples around each time and the run that holds them both.
+
+    Parameters
+    ----------
+    runs : [shape=(n_runs + 1,), int64]
+        Run r holds samples `[runs[r], runs[r + 1])`.
+    times_s : [shape=(m,), float64, s]
+        In any order.
+    """
+    if axis.n_samples == 0:
+        nothing = np.zeros(times_s.shape, dtype=np.int64)
+        return Neighbours(nothing, nothing.astype(np.float64), nothing - 1)
+    position = axis.positions(times_s)
+    left = np.floor(position).astype(np.int64)
+    right = np.minimum(left + 1, axis.n_samples - 1)
+    run, run_right = (np.searchsorted(runs, at, side="right") - 1 for at in (left, right))
+    off_left, off_right = _distances(axis, times_s, left, right)
+    broken = run != run_right
+    on_left = off_left <= np.where(broken | (left == right), slack_s, STAMP_S)
+    on_right = ~on_left & (off_right <= np.where(broken | (left == 0), slack_s, STAMP_S))
+    inside = on_left | on_right | (~broken & (left != right) & _reached(axis, times_s))
+    return Neighbours(
+        np.where(on_right, right, left),
+        np.where(on_left | on_right, 0.0, position - left),
+        np.where(inside, np.where(on_right, run_right, run), -1),
+    )
+
+
+def _distances(
+    axis: Axis, times_s: FloatArray, left: IntArray, right: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    if left.size == 0:
+        return np.zeros(0), np.zeros(0)
+    low = int(left.min())
+    near = axis.seconds(low, int(right.max()) + 1)
+    return np.abs(times_s - near[left - low]), np.abs(times_s - near[right - low])
+
+
+def _reached(axis: Axis, times_s: FloatArray) -> BoolArray:
+    last = axis.n_samples - 1
+    begin, end = axis.seconds(0, 1)[0], axis.seconds(last, last + 1)[0]
+    return np.asarray((times_s >= begin) & (times_s <= end))

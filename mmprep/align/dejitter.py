@@ -1,0 +1,413 @@
+"""Take the jitter out of the stamps of a regular stream.
+
+Rules
+-----
+- A stream is dejittered only if it has 16 rows or more, its measured rate is within 1 % of the
+  nominal one and its stamps scatter about a line without walking away from it; never an irregular
+  stream, never events. If any stamp would move by more than the cap, none is moved.
+- Lost samples shift the sample index: an interval after which the stamps stay late by k periods
+  stands for k lost samples; a single late stamp does not.
+- A stretch is what can be counted through: it ends at an interval of over 10 000 periods, or one
+  after which the phase is in doubt (more than 0.3 period from a whole number).
+- In each stretch the time of sample j is a line over j. It gets a smoothing spline on top only
+  where the residuals, averaged over blocks of seconds, wander: where their von Neumann ratio is
+  below what white noise gives once in 2000 stretches. A clock that keeps straight keeps the line.
+- Scatter that is two-sided is averaged (clipped at 4 sigma). Delays, which are one-sided (a sharp
+  lower edge, or packets), lie above the clock: the line is their lower envelope. Stamps cut to
+  whole steps longer than a sample (whole seconds) lie below it by up to one step: the line runs
+  so that each sample lies within its step.
+
+References
+----------
+von Neumann, "Distribution of the ratio of the mean square successive difference to the variance",
+Ann. Math. Stat. 12 (1941). The spline is chosen by generalised cross-validation, Woltring, "A
+Fortran package for generalized, cross-validatory spline smoothing and differentiation" (1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import make_smoothing_spline
+from scipy.ndimage import median_filter, minimum_filter1d
+
+from mmprep.timebase import BoolArray, FloatArray, IntArray
+
+MIN_ROWS = 16
+RATE_TOLERANCE = 0.01
+MAX_HOLE = 10_000
+MAX_PHASE = 0.3
+
+_MAD = 1.4826
+_GAP = 1.5
+_SCATTERED = 0.15
+_BLOCK_S = 2.0
+_MAX_BLOCKS = 3000
+_SLOPE_PRIOR = 50e-6  # quartz runs within 50 ppm of its own mean; a short stretch knows no better
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """The dejittered times of a stream.
+
+    Parameters
+    ----------
+    seconds : [shape=(n,), float64, s]
+        Strictly increasing.
+    index : [shape=(n,), int64]
+        Sample numbers, lost samples counted; a new stretch goes on with the next number.
+    period_s : float
+        Measured: the time of all stretches over their sample count.
+    n_stretches, n_wandering : int
+        Stretches, and those that needed more than a line.
+    estimate : str
+        `mean`, `envelope` or `cut`: see the rules.
+    """
+
+    seconds: FloatArray
+    index: IntArray
+    period_s: float
+    n_stretches: int
+    n_wandering: int
+    estimate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a stream keeps its own stamps."""
+
+    reason: str
+
+
+def dejitter(
+    stamps_s: FloatArray,
+    *,
+    period_s: float,
+    nominal_s: float | None,
+    step_s: float,
+    max_move_s: float,
+) -> Smooth | Refusal:
+    """Fit the times of a stream's samples to a line over the sample index.
+
+    Parameters
+    ----------
+    stamps_s : [shape=(n,), float64, s]
+        In row order, from an origin near the data.
+    period_s : float
+        The measured period.
+    nominal_s : float, optional
+        The nominal period.
+    step_s : float
+        The step that all stamps are whole multiples of.
+    max_move_s : float
+        The cap on how far a stamp may move.
+    """
+    if stamps_s.size < MIN_ROWS:
+        return Refusal(f"{stamps_s.size} rows are too few for a line")
+    if not period_s > 0:
+        return Refusal("no period can be measured")
+    counted = _count(stamps_s, period_s)
+    why = _irregular(stamps_s, counted, nominal_s)
+    if why:
+        return Refusal(why)
+    smooth = _smooth(stamps_s, counted, step_s)
+    moved = float(np.abs(smooth.seconds - stamps_s).max())
+    if moved > max_move_s:
+        return Refusal(f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s")
+    if np.any(np.diff(smooth.seconds) <= 0):
+        return Refusal("the fitted times don't increase")
+    return smooth
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Rows with sample numbers."""
+
+    index: IntArray  # (n,)
+    bounds: IntArray  # (n_stretches + 1,) in rows
+    period_s: float
+    packet: int  # rows a packet, 1 where there are none
+    scatter_s: float
+
+
+def _count(stamps: FloatArray, period: float) -> _Counted:
+    """Number the samples, counting those that are lost."""
+    step = np.diff(stamps)
+    scatter = _MAD * float(np.median(np.abs(step - period)))
+    packet = _packet_rows(step, period)
+    level = stamps - period * np.arange(stamps.size)
+    if packet > 1:
+        at, shift = _late_levels(level, step, period, rows=48 * packet, packet=packet)
+    elif scatter > _SCATTERED * period:
+        rows = int(np.clip(200 * (scatter / period) ** 2, 16, 4096))
+        at, shift = _late_levels(level, step, period, rows=rows, packet=1)
+    else:
+        at = np.flatnonzero(step > _GAP * period)
+        shift = _level_steps(level, at)
+    lost = shift / period
+    whole = np.maximum(np.rint(lost / packet) * packet, 0).astype(np.int64)
+    doubt = (np.abs(lost - whole) > MAX_PHASE * packet) | (whole > MAX_HOLE)
+    advance = np.ones(step.size, dtype=np.int64)
+    advance[at] += whole
+    index = np.concatenate([[0], np.cumsum(advance)])
+    bounds = np.concatenate([[0], at[doubt] + 1, [stamps.size]])
+    return _Counted(index, bounds, _period(stamps, index, bounds, period), packet, scatter)
+
+
+def _packet_rows(step: FloatArray, period: float) -> int:
+    """Count the rows that arrive together; 1 where rows come singly."""
+    if np.median(step) >= period / 2:
+        return 1
+    starts = np.flatnonzero(step > period / 2)
+    return int(np.median(np.diff(starts))) if starts.size > 2 else 1
+
+
+def _level_steps(level: FloatArray, at: IntArray, rows: int = 16) -> FloatArray:
+    """Measure by how much the level stays raised behind each of some intervals.
+
+    Returns
+    -------
+    [shape=at.shape, float64, s]
+        Median of up to `rows` levels behind the interval less that of those before it; windows
+        end at the neighbouring intervals.
+    """
+    if at.size == 0:
+        return np.zeros(0)
+    ahead = np.minimum(np.append(at[1:], level.size - 1) - at, rows)
+    behind = np.minimum(at - np.append(-1, at[:-1]), rows)
+    offsets = np.arange(rows)
+    after = np.where(offsets < ahead[:, None], level.take(_clip(at[:, None] + 1 + offsets, level)), np.inf)
+    before = np.where(offsets < behind[:, None], level.take(_clip(at[:, None] - offsets, level)), np.inf)
+    return _row_medians(after, ahead) - _row_medians(before, behind)
+
+
+def _clip(index: IntArray, level: FloatArray) -> IntArray:
+    return np.clip(index, 0, level.size - 1)
+
+
+def _row_medians(values: FloatArray, count: IntArray) -> FloatArray:
+    """Take the median of the first `count` values of each sorted row; the rest are infinite."""
+    values = np.sort(values, axis=1)
+    row = np.arange(values.shape[0])
+    return np.asarray((values[row, (count - 1) // 2] + values[row, count // 2]) / 2)
+
+
+def _late_levels(
+    level: FloatArray, step: FloatArray, period: float, *, rows: int, packet: int
+) -> tuple[IntArray, FloatArray]:
+    """Find where scattered stamps become late for good, and by how much.
+
+    The level of a stretch of rows is its median, or for packets its minimum: the packet that came
+    quickest. Where the levels of the rows before and behind an interval differ by over half a
+    period (0.6 of a packet), the longest interval of the neighbourhood is the hole.
+    """
+    rows = min(rows, max(level.size // 4, 1))
+    rise = _rise(level, rows, minimum=packet > 1)
+    rise -= np.median(rise)
+    raised = rise > (0.6 * packet * period if packet > 1 else 0.5 * period)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], raised.astype(np.int8), [0]])))
+    at = [
+        int(low + np.argmax(step[low:high]))
+        for low, high in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    peak = [float(rise[low:high].max()) for low, high in zip(edges[::2], edges[1::2], strict=True)]
+    return np.array(at, dtype=np.int64), np.array(peak)
+
+
+def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
+    """Give the level of `rows` rows behind each interval less that of those before it."""
+    if minimum:
+        filtered = minimum_filter1d(level, rows, mode="nearest")
+    else:
+        filtered = median_filter(level, rows, mode="nearest")
+    half = rows // 2
+    number = np.arange(level.size - 1)
+    behind = np.clip(number + 1 + half, 0, level.size - 1)
+    before = np.clip(number + 1 - (rows - half), 0, level.size - 1)
+    return np.asarray(filtered[behind] - filtered[before])
+
+
+def _period(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float) -> float:
+    """Measure the period over the longest stretch: median slope between its halves."""
+    longest = int(np.argmax(np.diff(bounds)))
+    low, high = int(bounds[longest]), int(bounds[longest + 1])
+    half = (high - low) // 2
+    if half < MIN_ROWS // 2:
+        return period
+    rise = stamps[low + half : high] - stamps[low : high - half]
+    return float(np.median(rise / (index[low + half : high] - index[low : high - half])))
+
+
+def _irregular(stamps: FloatArray, counted: _Counted, nominal: float | None) -> str | None:
+    """Say why a stream is not regular, or None."""
+    period = counted.period_s
+    if nominal is not None and abs(nominal / period - 1) > RATE_TOLERANCE:
+        return f"the measured rate {1 / period:.6g} Hz is not the nominal {1 / nominal:.6g} Hz"
+    level = stamps - period * counted.index
+    step = np.diff(level)
+    step = np.delete(step, counted.bounds[1:-1] - 1)
+    if counted.scatter_s <= _SCATTERED * period and np.mean(np.abs(step) < 0.35 * period) < 0.95:
+        return "intervals differ too much"
+    near, far = 16 * counted.packet, min(1024 * counted.packet, max(level.size // 4, 1))
+    if far <= near:
+        return None
+    small, large = (_spread(level[lag:] - level[:-lag]) for lag in (near, far))
+    if large > 2.0 * small + 0.1 * period:
+        return "stamps walk away from any line"
+    return None
+
+
+def _spread(values: FloatArray) -> float:
+    return _MAD * float(np.median(np.abs(values - np.median(values))))
+
+
+def _smooth(stamps: FloatArray, counted: _Counted, step_s: float) -> Smooth:
+    level = stamps - counted.period_s * counted.index
+    estimate = _choose_estimate(level, counted, step_s)
+    fitted, wandering = np.empty_like(stamps), 0
+    spans = []
+    for low, high in zip(counted.bounds[:-1], counted.bounds[1:], strict=True):
+        part = slice(int(low), int(high))
+        fit, wanders = _fit(level[part], counted.index[part], counted, estimate, step_s)
+        fitted[part] = fit + counted.period_s * counted.index[part]
+        wandering += wanders
+        spans.append((fitted[high - 1] - fitted[low], counted.index[high - 1] - counted.index[low]))
+    time, count = (sum(column) for column in zip(*spans, strict=True))
+    period = float(time / count) if count else counted.period_s
+    return Smooth(fitted, counted.index, period, len(spans), wandering, estimate)
+
+
+def _choose_estimate(level: FloatArray, counted: _Counted, step_s: float) -> str:
+    if step_s >= _GAP * counted.period_s:
+        return "cut"
+    if counted.packet > 1:
+        return "envelope"
+    rows = min(max(int(4.0 / counted.period_s), 64), level.size)
+    n_blocks = level.size // rows
+    blocks = level[: n_blocks * rows].reshape(n_blocks, rows)
+    detrended = (blocks - np.median(blocks, axis=1, keepdims=True)).ravel()
+    return "envelope" if _is_delay(detrended) else "mean"
+
+
+def _is_delay(values: FloatArray) -> bool:
+    """Tell an exponential-like delay (sharp lower edge, long upper tail) from two-sided scatter.
+
+    Quartile ratio: normal 1, exponential 1.7. Lower tail over lower quartile: normal 3.5,
+    exponential 1.7, uniform 2. A share of late outliers leaves the quartiles as they are.
+    """
+    if values.size < 1000:
+        return False
+    edge, low, high = np.percentile(values, [1, 25, 75])
+    return bool(high > -1.35 * low and edge > 2.4 * low)
+
+
+def _fit(
+    level: FloatArray, index: IntArray, counted: _Counted, estimate: str, step_s: float
+) -> tuple[FloatArray, bool]:
+    """Fit what the level of one stretch is at each of its rows."""
+    number = (index - index[0]).astype(np.float64)
+    if level.size < MIN_ROWS:
+        return np.full(level.size, _LEVELS[estimate](level, np.array([0]), step_s)[0]), False
+    starts = _block_starts(number, counted, step_s)
+    weight = np.diff(np.append(starts, level.size)).astype(np.float64)
+    centre = np.add.reduceat(number, starts) / weight
+    curve = _curve(centre, _LEVELS[estimate](level, starts, step_s), weight, counted.period_s)
+    if estimate == "mean":
+        for _ in range(2):
+            fit = curve(number)
+            sigma = _MAD * float(np.median(np.abs(level - fit)))
+            clipped = fit + np.clip(level - fit, -4 * sigma, 4 * sigma)
+            block = np.add.reduceat(clipped, starts) / weight
+            curve = _curve(centre, block, weight, counted.period_s)
+    return curve(number), curve.wanders
+
+
+def _block_starts(number: FloatArray, counted: _Counted, step_s: float) -> IntArray:
+    """Cut a stretch into blocks of about 2 s, of 16 rows or 64 packets or steps at least."""
+    seconds = max(_BLOCK_S, 8 * step_s if step_s >= counted.period_s else 0.0)
+    rows = max(seconds / counted.period_s, 64 * counted.packet if counted.packet > 1 else 16)
+    n_blocks = int(np.clip(number[-1] / rows, 1, _MAX_BLOCKS))
+    edges = np.linspace(0, number[-1] + 1, n_blocks + 1)[:-1]
+    return np.unique(np.searchsorted(number, edges))
+
+
+def _means(level: FloatArray, starts: IntArray, step_s: float) -> FloatArray:
+    del step_s
+    ends = np.append(starts[1:], level.size)
+    return np.array([np.median(level[a:b]) for a, b in zip(starts, ends, strict=True)])
+
+
+def _lowest(level: FloatArray, starts: IntArray, step_s: float) -> FloatArray:
+    del step_s
+    return np.asarray(np.minimum.reduceat(level, starts))
+
+
+def _cut(level: FloatArray, starts: IntArray, step_s: float) -> FloatArray:
+    low, high = np.minimum.reduceat(level, starts), np.maximum.reduceat(level, starts)
+    return np.asarray((low + high + step_s) / 2)
+
+
+_LEVELS: dict[str, Callable[[FloatArray, IntArray, float], FloatArray]] = {
+    "mean": _means,
+    "envelope": _lowest,
+    "cut": _cut,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    offset: float
+    slope: float
+    centre: float
+    wander: Callable[[FloatArray], FloatArray] | None
+
+    @property
+    def wanders(self) -> bool:
+        return self.wander is not None
+
+    def __call__(self, number: FloatArray) -> FloatArray:
+        line = self.offset + self.slope * (number - self.centre)
+        return line if self.wander is None else line + self.wander(number)
+
+
+def _curve(centre: FloatArray, level: FloatArray, weight: FloatArray, period: float) -> _Curve:
+    """Fit a line to block levels, and a spline on top where they wander."""
+    middle = float(np.average(centre, weights=weight))
+    offset = float(np.average(level, weights=weight))
+    x, y = centre - middle, level - offset
+    noise = float(np.mean(np.diff(y) ** 2)) / 2 if y.size > 2 else float(np.mean(y**2))
+    prior = noise * float(weight.mean()) / (_SLOPE_PRIOR * period) ** 2
+    sum_xx = float((weight * x * x).sum())
+    slope = float((weight * x * y).sum()) / (sum_xx + prior) if sum_xx > 0 else 0.0
+    left = y - slope * x
+    wander = _spline(centre, left, weight) if _wanders(left) else None
+    return _Curve(offset, slope, middle, wander)
+
+
+def _wanders(left: FloatArray) -> BoolArray | bool:
+    """Test whether block residuals are smoother than white noise would be."""
+    if left.size < 16:
+        return False
+    spread = float(((left - left.mean()) ** 2).sum())
+    ratio = float((np.diff(left) ** 2).sum()) / (2 * spread) if spread > 0 else 1.0
+    return ratio < 1 - 3.3 / float(np.sqrt(left.size))
+
+
+def _spline(
+    centre: FloatArray, left: FloatArray, weight: FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    """Smooth block residuals; straight on beyond the outer blocks' centres."""
+    scale, unit = float(np.std(left)), float(centre[-1] - centre[0]) / (centre.size - 1)
+    spline = make_smoothing_spline((centre - centre[0]) / unit, left / scale, weight / weight.mean())
+    slope = spline.derivative()
+    last = (centre[-1] - centre[0]) / unit
+
+    def wander(number: FloatArray) -> FloatArray:
+        at = (number - centre[0]) / unit
+        inside = np.clip(at, 0.0, last)
+        beyond = at - inside
+        return np.asarray((spline(inside) + beyond * slope(inside)) * scale)
+
+    return wander

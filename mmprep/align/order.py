@@ -1,0 +1,268 @@
+"""Put the rows of a stream in order: glitches, late rows, repeats.
+
+Rules
+-----
+- A stream without a backward step and without an interval over a day is in order as it stands.
+- Else rows are cut into pieces at each backward step and each long interval, and the heaviest
+  chain of pieces that rises in time is the line. Pieces off the line are, first match wins:
+  *shifted* where the rows before and after leave exactly their room (a block of stamps
+  200 000 s off), *late* where their own stamps fall into holes of the line (they are sorted in),
+  *repeats* where the line has their stamps, else *corrupt*: their stamp can't be repaired.
+- Behind or before an interval over a day only the heavier side is the line.
+- Where stamps scatter by more than a tenth of a period, steps back by up to ten times the scatter
+  are scatter: the row order stands.
+- Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
+  m equal stamps beside an interval of about m periods is m samples with one stamp.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+
+DAY_NS = 86_400 * NS_PER_S
+UNREADABLE = np.iinfo(np.int64).min
+"""The stamp of a row whose time could not be read (NaT)."""
+
+_LAG = 64
+_SCATTERED = 0.1
+_SLACK = 10.0
+_MAD = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The rows to keep, in order of time.
+
+    Parameters
+    ----------
+    rows : [shape=(n_kept,), int64]
+        Row numbers in the stream.
+    stamps_ns : [shape=(n_kept,), int64, ns]
+        Their stamps; of shifted rows the repaired ones. Rising, apart from scatter.
+    n_corrupt, n_duplicate, n_shifted, n_late : int
+        Rows without a usable stamp, repeats, rows moved back into line, rows sorted in.
+    in_packets : bool
+        Equal stamps stand for several samples each.
+    """
+
+    rows: IntArray
+    stamps_ns: IntArray
+    n_corrupt: int
+    n_duplicate: int
+    n_shifted: int
+    n_late: int
+    in_packets: bool
+
+
+def period_of(stamps_ns: IntArray) -> float:
+    """Measure the period of a stream, robust against gaps, jumps, repeats and bursts.
+
+    Returns
+    -------
+    float [ns]
+        Where most intervals are alike, the mean of those within half of their median; else the
+        median over all rows of a span of 64 rows, divided by 64. NaN where nothing rises.
+    """
+    step = np.diff(stamps_ns).astype(np.float64)
+    if step.size == 0:
+        return float("nan")
+    middle = float(np.median(step))
+    if middle > 0 and np.median(np.abs(step - middle)) <= middle / 4:
+        return float(step[(step > middle / 2) & (step < middle * 1.5)].mean())
+    lag = min(_LAG, max(stamps_ns.size // 4, 1))
+    period = float(np.median(stamps_ns[lag:] - stamps_ns[:-lag])) / lag
+    return period if period > 0 else float("nan")
+
+
+def scatter_of(stamps_ns: IntArray, period_ns: float) -> float:
+    """Measure how far intervals scatter about the period, 1.4826 x median absolute deviation, ns."""
+    if stamps_ns.size < 2 or not period_ns > 0:
+        return 0.0
+    return _MAD * float(np.median(np.abs(np.diff(stamps_ns) - period_ns)))
+
+
+def in_order(
+    stamps_ns: IntArray, *, period_ns: float, unreadable: BoolArray | None = None
+) -> Order:
+    """Put rows in order of time and name those that can't be kept.
+
+    Parameters
+    ----------
+    stamps_ns : [shape=(n,), int64, ns]
+        In row order; `UNREADABLE` where there is none.
+    period_ns : float [ns]
+        The period of a regular stream, NaN of an irregular one.
+    unreadable : [shape=(n,), bool], optional
+        More rows that can't be read.
+
+    Returns
+    -------
+    Order
+        With n = rows.size + n_corrupt + n_duplicate.
+    """
+    readable = stamps_ns != UNREADABLE
+    if unreadable is not None:
+        readable &= ~unreadable
+    rows = np.flatnonzero(readable)
+    straight = _straighten(stamps_ns[rows], period_ns)
+    rows, stamps = rows[straight.rows], straight.stamps_ns
+    keep, in_packets = _first_of_repeats(stamps, period_ns)
+    return Order(
+        rows=rows[keep],
+        stamps_ns=stamps[keep],
+        n_corrupt=int(stamps_ns.size - rows.size),
+        n_duplicate=int(keep.size - keep.sum()),
+        n_shifted=straight.n_shifted,
+        n_late=straight.n_late,
+        in_packets=in_packets,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Straight:
+    rows: IntArray
+    stamps_ns: IntArray
+    n_shifted: int = 0
+    n_late: int = 0
+
+
+def _straighten(stamps: IntArray, period: float) -> _Straight:
+    slack = _slack(stamps, period)
+    step = np.diff(stamps)
+    if step.size == 0 or (step.min() >= -slack and step.max() <= DAY_NS):
+        return _Straight(np.arange(stamps.size), stamps)
+    on_line = _line(stamps, step, slack, period)
+    fixed, placed, late = stamps.copy(), on_line.copy(), np.zeros(stamps.size, dtype=bool)
+    kept_stamps = np.maximum.accumulate(stamps[on_line])
+    for begin, end in _blocks(stamps, on_line, slack):
+        block = stamps[begin:end]
+        shift = _room_for(stamps, on_line, begin, end, period)
+        if shift is not None:
+            fixed[begin:end] += shift
+            placed[begin:end] = True
+        elif slack == 0:
+            late[begin:end] = placed[begin:end] = _in_holes(block, kept_stamps, period)
+    rows = np.flatnonzero(placed)
+    if late.any():
+        rows = rows[np.argsort(fixed[rows], kind="stable")]
+    n_shifted = int((fixed != stamps).sum())
+    return _Straight(rows, fixed[rows], n_shifted, int(late.sum()))
+
+
+def _slack(stamps: IntArray, period: float) -> int:
+    scatter = scatter_of(stamps, period)
+    return int(_SLACK * scatter) if scatter > _SCATTERED * period else 0
+
+
+def _line(stamps: IntArray, step: IntArray, slack: int, period: float) -> BoolArray:
+    """Mark the rows of the heaviest rising chain of pieces."""
+    long = 1.5 * period + slack if period > 0 else 5.0 * max(float(np.median(np.abs(step))), 1.0)
+    cuts = np.flatnonzero((step < -slack) | (step > long)) + 1
+    bounds = np.concatenate([[0], cuts, [stamps.size]])
+    first = np.minimum.reduceat(stamps, bounds[:-1])
+    last = np.maximum.reduceat(stamps, bounds[:-1])
+    chain = _heaviest_chain(first.tolist(), last.tolist(), np.diff(bounds).tolist(), slack)
+    mark = np.zeros(stamps.size, dtype=bool)
+    for piece in _heaviest_side(chain, first, last, np.diff(bounds)):
+        mark[bounds[piece] : bounds[piece + 1]] = True
+    return mark
+
+
+def _heaviest_chain(first: list[int], last: list[int], weight: list[int], slack: int) -> list[int]:
+    """Choose pieces, in row order, each beginning behind the end of the one before.
+
+    `ends` and `totals` rise together: the best weight of a chain that ends at or before a time.
+    """
+    ends: list[int] = []
+    totals: list[int] = []
+    tails: list[int] = []
+    before = [-1] * len(first)
+    for piece in range(len(first)):
+        at = bisect_right(ends, first[piece] + slack)
+        before[piece] = tails[at - 1] if at else -1
+        total = weight[piece] + (totals[at - 1] if at else 0)
+        at = bisect_right(ends, last[piece])
+        if at and totals[at - 1] >= total:
+            continue
+        stop = at
+        while stop < len(ends) and totals[stop] <= total:
+            stop += 1
+        ends[at:stop], totals[at:stop], tails[at:stop] = [last[piece]], [total], [piece]
+    chain = [tails[-1]]
+    while before[chain[-1]] >= 0:
+        chain.append(before[chain[-1]])
+    return chain[::-1]
+
+
+def _heaviest_side(
+    chain: list[int], first: IntArray, last: IntArray, weight: IntArray
+) -> list[int]:
+    """Cut the chain at intervals over a day and take the part with most rows."""
+    pieces = np.array(chain)
+    cut = np.flatnonzero(first[pieces[1:]] - last[pieces[:-1]] > DAY_NS) + 1
+    parts = np.split(pieces, cut)
+    best = max(parts, key=lambda part: int(weight[part].sum()))
+    return [int(piece) for piece in best]
+
+
+def _blocks(stamps: IntArray, on_line: BoolArray, slack: int) -> Iterator[tuple[int, int]]:
+    """Give each stretch `[begin, end)` of rows off the line whose own stamps are in order."""
+    off = np.flatnonzero(~on_line)
+    if off.size == 0:
+        return
+    step = stamps[off[1:]] - stamps[off[:-1]]
+    new = (np.diff(off) > 1) | (step < -slack) | (step > DAY_NS)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1, [off.size]])
+    for low, high in zip(starts[:-1], starts[1:], strict=True):
+        yield int(off[low]), int(off[high - 1]) + 1
+
+
+def _room_for(
+    stamps: IntArray, on_line: BoolArray, begin: int, end: int, period: float
+) -> int | None:
+    """Say by how much a block must shift to fill the room between its neighbours; None: no fit."""
+    if not period > 0 or begin == 0 or end == stamps.size:
+        return None
+    if not (on_line[begin - 1] and on_line[end]):
+        return None
+    room = int(stamps[end] - stamps[begin - 1]) - int(stamps[end - 1] - stamps[begin])
+    if abs(room - 2 * period) > period / 2:
+        return None
+    return int(stamps[begin - 1]) + room // 2 - int(stamps[begin])
+
+
+def _in_holes(block: IntArray, line: IntArray, period: float) -> BoolArray:
+    """Mark stamps that the line has a hole for, or holds already (they are repeats)."""
+    at = np.searchsorted(line, block)
+    below = block - line[np.maximum(at - 1, 0)]
+    above = line[np.minimum(at, line.size - 1)] - block
+    reach = period / 2 if period > 0 else 1.0
+    inside = (at > 0) & (at < line.size)
+    return np.asarray((above == 0) | (inside & (below >= reach) & (above >= reach)))
+
+
+def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]:
+    """Mark the rows to keep of those with equal stamps, and say whether they are packets."""
+    new = np.concatenate([[True], np.diff(stamps) != 0])[: stamps.size]
+    if new.all():
+        return new, False
+    starts = np.flatnonzero(new)
+    size = np.diff(np.append(starts, stamps.size))
+    if period > 0 and _are_packets(stamps[starts], size, period):
+        return np.ones(stamps.size, dtype=bool), True
+    return new, False
+
+
+def _are_packets(stamps: IntArray, size: IntArray, period: float) -> bool:
+    step = np.abs(np.diff(stamps)).astype(np.float64)
+    if step.size == 0:
+        return False
+    wide: FloatArray = np.maximum(np.append(step, step[-1]), np.append(step[0], step)) / period
+    many = size > 1
+    return bool(np.median(wide[many]) >= (1 + np.median(size[many])) / 2)

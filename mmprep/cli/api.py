@@ -1,0 +1,146 @@
+"""Each command as one function; the commands themselves call these.
+
+Keywords are named as the options (`--max-failures 3` is `max_failures="3"`). The engine starts
+before the step is imported, so that its workers get ready meanwhile.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmprep import files
+from mmprep.cli import output
+from mmprep.errors import UsageError
+
+if TYPE_CHECKING:
+    from mmprep.steps.base import Engine, Progress, StepResult
+
+_ENGINE_KEYS = ("jobs", "engine", "timeout")
+
+
+def run_convert(*inputs: str | Path, output: str | Path, **options: Any) -> StepResult:
+    """Turn raw tables, audio and video into Parquet, shards and a manifest.
+
+    Parameters
+    ----------
+    inputs : str or Path
+        Files and folders.
+    output : str or Path
+        The data set directory.
+    options
+        Those of `mmprep convert` (see `mmprep.steps.convert.Config`) and the common ones.
+
+    Returns
+    -------
+    StepResult
+        status, record (the path of dataset.json), failures, totals.
+
+    Raises
+    ------
+    MmprepError
+        UsageError, DataError, TransientError: what exits 2, 3, 75 on the command line.
+    """
+    return run_step("convert", {"inputs": inputs, "output": output, **options})
+
+
+def run_align(*inputs: str | Path, output: str | Path, **options: Any) -> StepResult:
+    """Put the streams of sessions on common timestamps; see `run_convert` for the rest."""
+    return run_step("align", {"inputs": inputs, "output": output, **options})
+
+
+def run_mfcc(*inputs: str | Path, output: str | Path, **options: Any) -> StepResult:
+    """Compute MFCC or log-mel features of audio; see `run_convert` for the rest."""
+    return run_step("mfcc", {"inputs": inputs, "output": output, **options})
+
+
+def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = None) -> StepResult:
+    """Run a step with options named as on the command line."""
+    rest = dict(options)
+    rest["inputs"] = tuple(str(path) for path in rest.pop("inputs", ()))
+    how = {key: rest.pop(key) for key in _ENGINE_KEYS if key in rest}
+    depfile = rest.pop("depfile", None)
+    arguments, out = rest["inputs"], str(rest["output"])
+    with started(name, how) as (engine, cpus):
+        module = importlib.import_module(f"mmprep.steps.{name}")
+        run, config = _sorted_out(module.Config, rest, cpus)
+        result: StepResult = module.run(config, run, engine=engine, progress=progress)
+    if depfile is not None:
+        write_depfile(Path(depfile), out, arguments, result)
+    return result
+
+
+def _sorted_out(config_type: Any, options: dict[str, Any], cpus: int) -> tuple[Any, Any]:
+    from mmprep.steps.base import RunOptions
+
+    names = {field.name for field in fields(RunOptions)}
+    common = {key: value for key, value in options.items() if key in names}
+    own = {key: value for key, value in options.items() if key not in names}
+    known = {field.name for field in fields(config_type)}
+    if unknown := sorted(own.keys() - known):
+        raise UsageError(f"there is no option {unknown[0]!r}")
+    common |= {"output": absolute(common["output"]), "cpus": cpus}
+    common["max_failures"] = str(common.get("max_failures", "0"))
+    return RunOptions(**common), config_type(**own)
+
+
+def absolute(path: str | Path) -> Path:
+    """Give a path that stays right when the folder changes; links are kept."""
+    return Path.cwd() / path if not Path(path).is_absolute() else Path(path)
+
+
+@contextmanager
+def started(step: str, how: Mapping[str, Any]) -> Iterator[tuple[Engine, int]]:
+    """Start the engine that the options name."""
+    from mmprep.engines.base import serial, usable_cpus
+
+    if how.get("engine", "pool") == "serial":
+        yield serial, 1
+        return
+    from mmprep.engines.pool import Pool
+
+    jobs = how.get("jobs") or usable_cpus()
+    preload = (f"mmprep.steps.{step}",)
+    with Pool(jobs, preload=preload, timeout_s=how.get("timeout")) as pool:
+        yield pool.map, jobs
+
+
+def write_depfile(path: Path, out: str, arguments: tuple[str, ...], result: StepResult) -> None:
+    """Write the rule that make includes, naming inputs as the caller did."""
+    target = f"{out.rstrip('/')}/dataset.json"
+    named = [as_named(name, arguments) for name in result.inputs]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_whole(path, files.depfile(target, named).encode())
+
+
+def as_named(path: str, arguments: tuple[str, ...]) -> str:
+    """Give a path the form in which the caller named it: relative to the same folder."""
+    for argument in arguments:
+        whole = str(absolute(argument))
+        if path == whole or path.startswith(whole.rstrip("/") + "/"):
+            return argument.rstrip("/") + path[len(whole.rstrip("/")) :]
+    here = f"{Path.cwd()}/"
+    return path.removeprefix(here)
+
+
+_SHOWN = ("progress", "log_file", "quiet", "verbose", "as_json")
+
+
+def run_and_print(step: str, options: dict[str, Any]) -> None:
+    """Run a step with the options of its command, and print what it did."""
+    shown = {key: options.pop(key) for key in _SHOWN}
+    log = Path(shown["log_file"]) if shown["log_file"] else None
+    console = output.Console(
+        shown["progress"], quiet=shown["quiet"], verbose=shown["verbose"], log=log
+    )
+    status = "failed"
+    try:
+        result = run_step(step, options, progress=console)
+        status = result.status
+    finally:
+        console.close(status)
+    output.print_result(result, as_json=shown["as_json"], quiet=shown["quiet"])

@@ -1,0 +1,58 @@
+"""`mmprep mfcc`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mmprep.cli import api, options
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+_recipe = options.chain(
+    click.option(
+        "--preset",
+        type=click.Choice(["librosa", "kaldi", "torchaudio"]),
+        default="librosa",
+        show_default=True,
+        help="Fills what is not given.",
+    ),
+    click.option("--features", type=click.Choice(["mfcc", "logmel"]), help="[default: mfcc]"),
+    click.option("--rate", type=click.IntRange(min=1), metavar="HZ", help="[default: native]"),
+    click.option("--n-mfcc", type=click.IntRange(min=1)),
+    click.option("--n-mels", type=click.IntRange(min=1)),
+    click.option("--mel-norm", type=click.Choice(["slaney", "none"])),
+    click.option("--center/--no-center", default=None),
+    click.option("--pad-mode", type=click.Choice(["constant", "reflect", "edge"])),
+    click.option("--snip-edges/--no-snip-edges", default=None),
+    click.option("--energy/--no-energy", default=None, help="Log energy in place of C0 (kaldi)."),
+    click.option("--n-fft", type=click.IntRange(min=1)),
+    click.option("--win-ms", type=_POSITIVE, metavar="MS"),
+    click.option("--hop-ms", type=_POSITIVE, metavar="MS"),
+    click.option("--fmin", type=float, metavar="HZ"),
+    click.option("--fmax", type=float, metavar="HZ"),
+    click.option("--window", metavar="NAME"),
+    click.option("--preemph", type=click.FloatRange(0, 1)),
+    click.option("--remove-dc/--no-remove-dc", default=None),
+    click.option("--htk-compat/--no-htk-compat", default=None),
+    click.option("--lifter", type=click.FloatRange(min=0)),
+    click.option("--top-db", type=_POSITIVE),
+    click.option("--delta", type=click.IntRange(0, 2), help="Add first and second differences."),
+    click.option("--cmvn", type=click.Choice(["none", "utterance", "speaker"])),
+    click.option("--channel", type=click.IntRange(min=0), metavar="N", help="[default: the mean]"),
+    options.shard_size,
+)
+
+
+@click.command("mfcc")
+@options.inputs
+@options.output
+@_recipe
+@options.run
+def command(**given: Any) -> None:
+    """Compute MFCC or log-mel features of audio files or of a data set's audio.
+
+    A data set is carried over whole: the new one holds its streams, too (as hard links).
+    """
+    api.run_and_print("mfcc", given)

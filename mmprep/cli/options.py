@@ -1,0 +1,143 @@
+"""Every option that more than one command has, defined once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+inputs = click.argument("inputs", nargs=-1, metavar="INPUT...")
+output = click.option(
+    "-o", "--output", required=True, metavar="OUT", help="The data set directory to write."
+)
+
+
+def chain(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make one decorator of several, applied so that the help lists them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is None or ctx.resilient_parsing:
+        return
+    try:
+        table = tomllib.loads(Path(value).read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{value}: {error}", ctx) from error
+    table = table.get(ctx.info_name or "", table)
+    names = {name.replace("-", "_"): entry for name, entry in table.items()}
+    known = {parameter.name for parameter in ctx.command.params}
+    unknown = [name for name, entry in names.items() if name not in known and _plain(entry)]
+    if unknown:
+        raise click.UsageError(f"{value}: {ctx.info_name} has no option {unknown[0]!r}", ctx)
+    ctx.default_map = {**(ctx.default_map or {}), **names}
+
+
+def _plain(entry: Any) -> bool:
+    """Tell an option from the table of another command."""
+    return not isinstance(entry, dict)
+
+
+shard_size = click.option(
+    "--shard-size",
+    default="256MiB",
+    show_default=True,
+    metavar="BYTES",
+    help="No shard is larger, a single record excepted.",
+)
+
+selection = chain(
+    click.option("--root", metavar="DIR", help="The input root; names and ids are relative to it."),
+    click.option("--include", multiple=True, metavar="GLOB", help="Take only these files."),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these files out."),
+)
+
+engine = chain(
+    click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        envvar="MMPREP_JOBS",
+        show_envvar=True,
+        help="Worker processes [default: the CPUs this process may use].",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["serial", "pool"]),
+        default="pool",
+        show_default=True,
+        help="Where tasks run; serial is for debugging.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="S",
+        help="Give an item up after so many seconds.",
+    ),
+)
+
+resilience = chain(
+    click.option("--force", is_flag=True, help="Rebuild what is up to date."),
+    click.option("-n", "--dry-run", is_flag=True, help="Say what would be done; write nothing."),
+    click.option(
+        "--keep-going/--fail-fast",
+        default=True,
+        show_default=True,
+        help="Try every item, or stop at the first that fails.",
+    ),
+    click.option(
+        "--max-failures",
+        default="0",
+        show_default=True,
+        metavar="N|P%",
+        help="Publish in spite of so many failed items.",
+    ),
+    click.option(
+        "--lock-wait",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="S",
+        help="Wait so long for another run on the same OUT.",
+    ),
+    click.option(
+        "--verify-inputs", is_flag=True, help="Compare the contents of inputs, not their times."
+    ),
+)
+
+reporting = chain(
+    click.option("--depfile", metavar="FILE", help="Write the inputs as a rule for make."),
+    click.option(
+        "--config",
+        metavar="FILE.toml",
+        callback=_read_config,
+        is_eager=True,
+        expose_value=False,
+        help="Take options from a file; those of the command line come first.",
+    ),
+    click.option(
+        "--progress",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        envvar="MMPREP_PROGRESS",
+        show_envvar=True,
+        help="A bar on a terminal, plain lines elsewhere.",
+    ),
+    click.option("--log-file", metavar="FILE", help="Append events as JSON lines."),
+    click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr."),
+    click.option("-v", "--verbose", count=True, help="Say more; twice, still more."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
+)
+
+run = chain(selection, engine, resilience, reporting)

@@ -1,0 +1,48 @@
+"""Decode audio and video, with the times that the container gives.
+
+Rules
+-----
+- Lengths and frame times are measured: what was decoded, what the packets say. What a header
+  declares is kept beside it and never used to allocate.
+- Non-zero starts are kept. Audio and video of one file share the container's time line.
+- Only files are opened: no address, no playlist, no list of other files.
+- libsndfile reads plain formats (wav, aiff, flac, mp3, Vorbis, NIST); FFmpeg reads the rest, and
+  takes over where libsndfile gives up. Both are imported where they are first needed.
+"""
+
+from __future__ import annotations
+
+from mmprep.media.audio import (
+    AUDIO_SUFFIXES,
+    Audio,
+    AudioInfo,
+    AudioReader,
+    audio_blocks,
+    audio_info,
+    decode_audio,
+)
+from mmprep.media.tracks import Track, tracks
+from mmprep.media.video import (
+    VIDEO_SUFFIXES,
+    VideoTrack,
+    decodable_ranks,
+    read_frames,
+    scan_video,
+)
+
+__all__ = [
+    "AUDIO_SUFFIXES",
+    "VIDEO_SUFFIXES",
+    "Audio",
+    "AudioInfo",
+    "AudioReader",
+    "Track",
+    "VideoTrack",
+    "audio_blocks",
+    "audio_info",
+    "decodable_ranks",
+    "decode_audio",
+    "read_frames",
+    "scan_video",
+    "tracks",
+]

@@ -1,0 +1,596 @@
+"""Decode audio in blocks: native rate, every channel, float32, unless asked otherwise.
+
+Rules
+-----
+- Encoder delay and padding are trimmed as the container says (LAME tag, edit list, Opus pre-skip).
+- Order of work: pick a channel or take the mean, then resample (soxr HQ), then int16. The blocks
+  joined are the same samples whatever the block length.
+- int16 is rint(x * 32768), clipped; PCM16 comes out as it went in.
+- Opus is decoded at 48 kHz, its own rate, whatever the rate of what was encoded.
+- A break in the middle ends the audio there: `n_errors` counts it, and `n_declared` shows what is
+  missing. No sample at all is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep.errors import DataError, UsageError
+from mmprep.media.files import (
+    MediaPath,
+    checked,
+    ffmpeg_errors,
+    is_timed,
+    nth_stream,
+    open_container,
+)
+from mmprep.media.headers import Header, read_header
+
+if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
+
+Samples: TypeAlias = NDArray[Any]
+Dtype: TypeAlias = Literal["float32", "int16"]
+
+_SUFFIXES = """
+.aac .ac3 .aif .aifc .aiff .amr .au .caf .flac .m4a .mka .mp2 .mp3 .oga .ogg .opus .sph .w64 .wav
+.weba .wma .wv
+"""
+AUDIO_SUFFIXES = frozenset(_SUFFIXES.split())
+BLOCK_S = 30.0
+MAX_BLOCK_VALUES = 1 << 24
+# FFmpeg estimates the length of these from a bit rate or from stamps; the header claims nothing.
+ESTIMATED = ("aac", "ac3", "amr", "eac3", "mp3", "mpeg", "mpegts")
+
+
+@dataclass(frozen=True, slots=True)
+class AudioInfo:
+    """What is known of an audio track before it is decoded.
+
+    Parameters
+    ----------
+    rate_hz : int
+        The native rate.
+    n_declared : int, optional
+        Samples per channel that the header claims, None where it claims nothing.
+    start_s : float
+        The time of the first decoded sample on the container's time line.
+    codec : str
+        The decoder library's name of the coding.
+    decoder : str
+        `libsndfile` or `ffmpeg`.
+    """
+
+    rate_hz: int
+    n_channels: int
+    n_declared: int | None
+    start_s: float
+    codec: str
+    decoder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Decoded audio.
+
+    Parameters
+    ----------
+    samples : [shape=(n_samples,) or (n_samples, n_channels), float32 or int16]
+        One axis for one channel. Read-only.
+    rate_hz : int
+        The rate of `samples`.
+    native_rate_hz : int
+        The rate of the file.
+    n_declared, n_decoded : int
+        Samples per channel at the native rate: claimed by the header, and got.
+    n_errors : int
+        Packets that couldn't be decoded.
+    stamp_error_s : float
+        The largest distance of a packet's stamp from where its samples stand when they are counted
+        from `start_s`: 0 in an unbroken track, else what sample counting would miss.
+    """
+
+    samples: Samples
+    rate_hz: int
+    native_rate_hz: int
+    n_declared: int | None
+    n_decoded: int
+    n_errors: int
+    start_s: float
+    stamp_error_s: float
+    decoder: str
+    codec: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    track: int = 0
+    channel: int | None = None
+    mono: bool = False
+    resample_hz: int | None = None
+    dtype: Dtype = "float32"
+    block_s: float = BLOCK_S
+
+    def __post_init__(self) -> None:
+        if self.channel is not None and self.mono:
+            raise UsageError("one channel and the mean of all were asked for", hint="name one")
+        if self.resample_hz is not None and self.resample_hz <= 0:
+            raise UsageError(f"cannot resample to {self.resample_hz} Hz")
+        if self.dtype not in ("float32", "int16"):
+            raise UsageError(f"no audio dtype {self.dtype!r}", hint="use float32 or int16")
+        if not self.block_s > 0:
+            raise UsageError(f"no blocks of {self.block_s} s")
+
+
+class _Source(Protocol):
+    info: AudioInfo
+    n_errors: int
+    stamp_error_s: float
+
+    def pieces(self, n_samples: int) -> Iterator[Samples]: ...
+
+    def close(self) -> None: ...
+
+
+class _BrokenError(Exception):
+    """libsndfile gave up in the middle of a file."""
+
+
+class _SoundFileSource:
+    """A file as libsndfile reads it."""
+
+    def __init__(self, path: MediaPath, header: Header) -> None:
+        import soundfile
+
+        self.n_errors, self.stamp_error_s = 0, 0.0
+        # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
+        self._file = soundfile.SoundFile(os.fsencode(checked(path)))
+        n_declared = header.n_declared
+        if n_declared is None and header.trust_count:
+            n_declared = self._file.frames
+        self.info = AudioInfo(
+            rate_hz=self._file.samplerate,
+            n_channels=self._file.channels,
+            n_declared=n_declared,
+            start_s=0.0,
+            codec=f"{self._file.format}/{self._file.subtype}".lower(),
+            decoder="libsndfile",
+        )
+
+    def pieces(self, n_samples: int) -> Iterator[Samples]:
+        import soundfile
+
+        while True:
+            try:
+                piece = self._file.read(n_samples, dtype="float32", always_2d=True)
+            except soundfile.LibsndfileError as error:
+                raise _BrokenError from error
+            if not len(piece):
+                return
+            yield piece
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _FFmpegSource:
+    """A track as FFmpeg reads it. The first frame is decoded at once: only it tells the start."""
+
+    def __init__(self, path: MediaPath, header: Header, track: int) -> None:
+        self._path = path
+        self.n_errors, self.stamp_error_s = 0, 0.0
+        self._container = open_container(path)
+        try:
+            self._stream = nth_stream(self._container, "audio", track, path)
+            self._stream.codec_context.thread_count = 1
+            self._frames = self._decode()
+            self._first = next(self._frames, None)
+            self.info = self._info(header)
+        except BaseException:
+            self.close()
+            raise
+
+    def _info(self, header: Header) -> AudioInfo:
+        context = self._stream.codec_context
+        rate_hz, n_channels = context.sample_rate, context.channels
+        if self._first is not None:
+            rate_hz, n_channels = self._first.sample_rate, self._first.layout.nb_channels
+        if not rate_hz or not n_channels:
+            raise DataError("no sample rate or no channels", where=str(self._path))
+        return AudioInfo(
+            rate_hz=rate_hz,
+            n_channels=n_channels,
+            n_declared=self._n_declared(rate_hz, header),
+            start_s=self._start_s(),
+            codec=context.name,
+            decoder="ffmpeg",
+        )
+
+    def _n_declared(self, rate_hz: int, header: Header) -> int | None:
+        if header.n_declared is not None:
+            return header.n_declared
+        names = self._container.format.name.split(",")
+        if self._stream.duration is None or any(name in ESTIMATED for name in names):
+            return None
+        duration_s = self._stream.duration * Fraction(self._stream.time_base)
+        return int(round(duration_s * rate_hz))
+
+    def _start_s(self) -> float:
+        stamp_s = None if self._first is None else _stamp_s(self._first)
+        return stamp_s if stamp_s is not None and is_timed(self._container) else 0.0
+
+    def _decode(self) -> Iterator[AudioFrame]:
+        from av.error import FFmpegError
+
+        with ffmpeg_errors(self._path):
+            packets = self._container.demux(self._stream)
+            while (packet := self._next_packet(packets)) is not None:
+                try:
+                    frames = packet.decode()
+                except FFmpegError:
+                    self.n_errors += 1
+                    continue
+                yield from (frame for frame in frames if frame.samples)
+
+    def _next_packet(self, packets: Iterator[Any]) -> Any:
+        from av.error import FFmpegError
+
+        try:
+            return next(packets, None)
+        except FFmpegError:
+            self.n_errors += 1
+            return None
+
+    def pieces(self, n_samples: int) -> Iterator[Samples]:
+        n_done = 0
+        for frame in self._all():
+            if (frame.sample_rate, frame.layout.nb_channels) != (
+                self.info.rate_hz,
+                self.info.n_channels,
+            ):
+                raise DataError(
+                    f"after {n_done} samples {self.info.n_channels} channels at"
+                    f" {self.info.rate_hz} Hz become {frame.layout.nb_channels} at"
+                    f" {frame.sample_rate} Hz",
+                    where=str(self._path),
+                    hint="cut the file where its format changes",
+                )
+            self._note_stamp(frame, n_done)
+            n_done += frame.samples
+            yield _as_float(frame)
+
+    def _all(self) -> Iterator[AudioFrame]:
+        if self._first is not None:
+            yield self._first
+            self._first = None
+        yield from self._frames
+
+    def _note_stamp(self, frame: AudioFrame, n_done: int) -> None:
+        stamp_s = _stamp_s(frame)
+        if stamp_s is None or not is_timed(self._container):
+            return
+        expected_s = self.info.start_s + n_done / self.info.rate_hz
+        self.stamp_error_s = max(self.stamp_error_s, abs(stamp_s - expected_s))
+
+    def close(self) -> None:
+        self._container.close()
+
+
+def _stamp_s(frame: AudioFrame) -> float | None:
+    if frame.pts is None or frame.time_base is None:
+        return None
+    return float(frame.pts * frame.time_base)
+
+
+def _as_float(frame: AudioFrame) -> Samples:
+    """Give the samples of a frame as float32 (n, n_channels), full scale 1."""
+    data = frame.to_ndarray()
+    n_channels = frame.layout.nb_channels
+    data = data.T if frame.format.is_planar else data.reshape(-1, n_channels)
+    if data.dtype.kind == "f":
+        return np.ascontiguousarray(data, dtype=np.float32)
+    if data.dtype == np.uint8:
+        return np.ascontiguousarray((data.astype(np.float32) - 128) / 128)
+    full_scale = 2.0 ** (8 * data.dtype.itemsize - 1)
+    return np.ascontiguousarray(data / full_scale, dtype=np.float32)
+
+
+def _open(path: MediaPath, track: int) -> tuple[_Source, Header]:
+    header = read_header(checked(path))
+    if header.plain:
+        import soundfile
+
+        try:
+            source = _SoundFileSource(path, header)
+        except soundfile.LibsndfileError:
+            header = replace(header, plain=False)
+        else:
+            if track:
+                source.close()
+                raise UsageError(f"no audio track {track}: the file has 1", where=str(path))
+            return source, header
+    return _FFmpegSource(path, header, track), header
+
+
+class AudioReader:
+    """One audio track, decoded in blocks with flat memory.
+
+    Parameters
+    ----------
+    path : path
+        A file; see `mmprep.media`.
+    track : int
+        The number among the file's audio tracks, from 0.
+    channel : int, optional
+        One channel, counted from 0.
+    mono : bool
+        The mean of all channels.
+    resample_hz : int, optional
+        The wanted rate; None keeps the native one.
+    dtype : str
+        `float32` or `int16`.
+    block_s : float [s]
+        How much sound a block holds at most.
+
+    Raises
+    ------
+    UsageError
+        No such file, track or channel.
+    DataError
+        Nothing here can read the file.
+    """
+
+    def __init__(
+        self,
+        path: MediaPath,
+        *,
+        track: int = 0,
+        channel: int | None = None,
+        mono: bool = False,
+        resample_hz: int | None = None,
+        dtype: Dtype = "float32",
+        block_s: float = BLOCK_S,
+    ) -> None:
+        self._wish = _Wish(track, channel, mono, resample_hz, dtype, block_s)
+        self._path = path
+        self._source, self._header = _open(path, track)
+        self.info = self._source.info
+        self.n_decoded = 0
+        if channel is not None and not 0 <= channel < self.info.n_channels:
+            self.close()
+            raise UsageError(
+                f"no channel {channel}: the file has {self.info.n_channels}",
+                where=str(path),
+                hint="number the channels from 0",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    @property
+    def rate_hz(self) -> int:
+        """The rate of the blocks."""
+        return self._wish.resample_hz or self.info.rate_hz
+
+    @property
+    def n_errors(self) -> int:
+        """Packets so far that couldn't be decoded."""
+        return self._source.n_errors
+
+    @property
+    def stamp_error_s(self) -> float:
+        """See `Audio.stamp_error_s`; so far."""
+        return self._source.stamp_error_s
+
+    def blocks(self) -> Iterator[Samples]:
+        """Decode the track, once.
+
+        Yields
+        ------
+        [shape=(n,) or (n, n_channels), float32 or int16]
+            n = block_s * rate_hz, less in the last block.
+
+        Raises
+        ------
+        DataError
+            No sample can be decoded, or the format changes on the way.
+        """
+        pieces: Iterator[Samples] = (self._chosen(piece) for piece in self._native())
+        if self.rate_hz != self.info.rate_hz:
+            pieces = self._resampled(pieces)
+        for block in _regroup(pieces, self._block_samples(self.rate_hz)):
+            yield _as_int16(block) if self._wish.dtype == "int16" else block
+        if not self.n_decoded:
+            raise DataError(
+                "no sample can be decoded",
+                where=str(self._path),
+                hint="leave the file out, or record it again",
+            )
+
+    def _block_samples(self, rate_hz: int) -> int:
+        most = MAX_BLOCK_VALUES // self.info.n_channels
+        return max(1, min(round(self._wish.block_s * rate_hz), most))
+
+    def _native(self) -> Iterator[Samples]:
+        n_samples = self._block_samples(self.info.rate_hz)
+        try:
+            for piece in self._source.pieces(n_samples):
+                self.n_decoded += len(piece)
+                yield piece
+        except _BrokenError:
+            yield from self._rest(n_samples)
+
+    def _rest(self, n_samples: int) -> Iterator[Samples]:
+        """Let FFmpeg read on where libsndfile gave up; FLAC gives the same samples."""
+        self._source.close()
+        self._source = _FFmpegSource(self._path, self._header, self._wish.track)
+        self.info = replace(self.info, decoder="ffmpeg")
+        n_skip = self.n_decoded
+        for piece in self._source.pieces(n_samples):
+            fresh = piece[n_skip:]
+            n_skip -= len(piece) - len(fresh)
+            self.n_decoded += len(fresh)
+            yield fresh
+
+    def _chosen(self, piece: Samples) -> Samples:
+        if self._wish.channel is not None:
+            return np.ascontiguousarray(piece[:, self._wish.channel])
+        if piece.shape[1] == 1:
+            return piece[:, 0]
+        return _mean(piece) if self._wish.mono else piece
+
+    def _resampled(self, pieces: Iterable[Samples]) -> Iterator[Samples]:
+        import soxr
+
+        stream = None
+        piece: Samples = np.empty(0, np.float32)
+        for piece in pieces:
+            if stream is None:
+                n_channels = 1 if piece.ndim == 1 else piece.shape[1]
+                stream = soxr.ResampleStream(
+                    self.info.rate_hz, self.rate_hz, n_channels, dtype="float32", quality="HQ"
+                )
+            yield stream.resample_chunk(piece)
+        if stream is not None:
+            yield stream.resample_chunk(piece[:0], last=True)
+
+
+def _mean(piece: Samples) -> Samples:
+    # Channel by channel: numpy's mean over a short last axis is several times slower.
+    total = piece[:, 0] + piece[:, 1]
+    for channel in range(2, piece.shape[1]):
+        total += piece[:, channel]
+    total /= piece.shape[1]
+    return total
+
+
+def _as_int16(block: Samples) -> Samples:
+    scaled = np.rint(block * np.float32(32768))
+    return np.clip(scaled, -32768, 32767, out=scaled).astype(np.int16)
+
+
+def _regroup(pieces: Iterable[Samples], n_samples: int) -> Iterator[Samples]:
+    """Cut a run of arrays into arrays of n_samples rows, the last one shorter."""
+    held: list[Samples] = []
+    n_held = 0
+    for piece in pieces:
+        if len(piece):
+            held.append(piece)
+            n_held += len(piece)
+        while n_held >= n_samples:
+            whole = held[0] if len(held) == 1 else np.concatenate(held)
+            yield whole[:n_samples]
+            n_held -= n_samples
+            held = [whole[n_samples:]] if n_held else []
+    if n_held:
+        yield held[0] if len(held) == 1 else np.concatenate(held)
+
+
+def _joined(blocks: list[Samples], dtype: Dtype) -> Samples:
+    if len(blocks) == 1:
+        samples = blocks[0]
+    else:
+        samples = np.concatenate(blocks) if blocks else np.empty(0, dtype)
+    samples.setflags(write=False)
+    return samples
+
+
+def audio_info(path: MediaPath, *, track: int = 0) -> AudioInfo:
+    """Say what an audio track is; FFmpeg's start is read off the first decoded frame.
+
+    Raises
+    ------
+    UsageError, DataError
+        See `AudioReader`.
+    """
+    source, _ = _open(path, track)
+    with closing(source):
+        return source.info
+
+
+def audio_blocks(
+    path: MediaPath,
+    *,
+    track: int = 0,
+    channel: int | None = None,
+    mono: bool = False,
+    resample_hz: int | None = None,
+    dtype: Dtype = "float32",
+    block_s: float = BLOCK_S,
+) -> Iterator[Samples]:
+    """Decode a track in blocks of `block_s` seconds; the parameters are those of AudioReader.
+
+    Yields
+    ------
+    [shape=(n,) or (n, n_channels), float32 or int16]
+    """
+    with AudioReader(
+        path,
+        track=track,
+        channel=channel,
+        mono=mono,
+        resample_hz=resample_hz,
+        dtype=dtype,
+        block_s=block_s,
+    ) as reader:
+        yield from reader.blocks()
+
+
+def decode_audio(
+    path: MediaPath,
+    *,
+    track: int = 0,
+    channel: int | None = None,
+    mono: bool = False,
+    resample_hz: int | None = None,
+    dtype: Dtype = "float32",
+) -> Audio:
+    """Decode a whole track; the parameters are those of AudioReader.
+
+    Returns
+    -------
+    Audio
+        Its samples are the blocks of `audio_blocks` joined.
+
+    Raises
+    ------
+    UsageError, DataError
+        See `AudioReader` and `AudioReader.blocks`.
+    """
+    with AudioReader(
+        path, track=track, channel=channel, mono=mono, resample_hz=resample_hz, dtype=dtype
+    ) as reader:
+        samples = _joined(list(reader.blocks()), dtype)
+        return Audio(
+            samples=samples,
+            rate_hz=reader.rate_hz,
+            native_rate_hz=reader.info.rate_hz,
+            n_declared=reader.info.n_declared,
+            n_decoded=reader.n_decoded,
+            n_errors=reader.n_errors,
+            start_s=reader.info.start_s,
+            stamp_error_s=reader.stamp_error_s,
+            decoder=reader.info.decoder,
+            codec=reader.info.codec,
+        )

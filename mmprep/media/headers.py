@@ -1,0 +1,208 @@
+"""Read the first bytes of an audio file: who can decode it, and what its header declares.
+
+libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and misreadings:
+
+- IMA ADPCM overflows while the header is parsed (CVE-2026-37555), so the codec is looked up here,
+  before libsndfile sees the file. Only the codecs of PLAIN_WAV and PLAIN_AU go to it.
+- FLAC after an ID3 tag, with more than 24 bits, or without a sample count breaks off or is refused.
+- A wav of data size 0 that was streamed reads as empty; FFmpeg reads it to its end.
+- 24 bits kept in 4 bytes are misread by both, so such a file is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from mmprep.errors import DataError
+
+PLAIN_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
+PLAIN_AU = frozenset({1, 2, 3, 4, 5, 6, 7, 27})
+EXTENSIBLE = 0xFFFE
+MAX_CHUNKS = 10_000
+MP3_TAGS = (b"Xing", b"Info", b"VBRI")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first bytes say.
+
+    Parameters
+    ----------
+    kind : str
+        The container: `wav`, `flac`, `ogg`, `mp3` …; `other` where FFmpeg is left to find out.
+    plain : bool
+        libsndfile is to be tried first.
+    n_declared : int, optional
+        Samples per channel that the header claims.
+    trust_count : bool
+        libsndfile's frame count is a claim of the header, not an estimate.
+    """
+
+    kind: str
+    plain: bool
+    n_declared: int | None = None
+    trust_count: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    tag: int
+    n_channels: int
+    block_bytes: int
+    n_bits: int
+
+
+OTHER = Header("other", plain=False)
+
+
+def read_header(path: Path) -> Header:
+    """Look at the first bytes of a file.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened, or holds samples that no decoder here reads right.
+    """
+    try:
+        with path.open("rb") as file:
+            return _header(file, path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _header(file: BinaryIO, path: Path) -> Header:
+    start = file.read(16)
+    if start[:3] == b"ID3":
+        return _after_tag(file, start)
+    for magic, parse in _PARSERS.items():
+        if start.startswith(magic):
+            return parse(file, path)
+    if len(start) >= 2 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0 and start[1] & 0x06:
+        return _mp3(file, 0)
+    return OTHER
+
+
+def _after_tag(file: BinaryIO, start: bytes) -> Header:
+    n_bytes = 0
+    for byte in start[6:10]:
+        n_bytes = n_bytes << 7 | byte & 0x7F
+    file.seek(10 + n_bytes)
+    magic = file.read(4)
+    return Header("flac", plain=False) if magic == b"fLaC" else _mp3(file, 10 + n_bytes)
+
+
+def _mp3(file: BinaryIO, begin: int) -> Header:
+    file.seek(begin)
+    frame = file.read(256)
+    # Without one of these tags the count is an estimate from the first bit rate.
+    return Header("mp3", plain=True, trust_count=any(tag in frame for tag in MP3_TAGS))
+
+
+def _flac(file: BinaryIO, _path: Path) -> Header:
+    file.seek(18)
+    packed = int.from_bytes(file.read(8), "big")
+    n_samples, n_bits = packed & (1 << 36) - 1, (packed >> 36 & 31) + 1
+    return Header("flac", plain=bool(n_samples) and n_bits <= 24, n_declared=n_samples or None)
+
+
+def _ogg(file: BinaryIO, _path: Path) -> Header:
+    file.seek(26)
+    n_segments = file.read(1)
+    payload = file.read((n_segments[0] if n_segments else 0) + 7)
+    return Header("ogg", plain=payload.endswith(b"\x01vorbis"))
+
+
+def _aiff(file: BinaryIO, _path: Path) -> Header:
+    file.seek(8)
+    return Header("aiff", plain=file.read(4) == b"AIFF")
+
+
+def _au(file: BinaryIO, _path: Path) -> Header:
+    file.seek(12)
+    return Header("au", plain=int.from_bytes(file.read(4), "big") in PLAIN_AU)
+
+
+def _nist(_file: BinaryIO, _path: Path) -> Header:
+    return Header("nist", plain=True)
+
+
+def _wav(file: BinaryIO, path: Path) -> Header:
+    file.seek(0)
+    start = file.read(12)
+    if start[8:] != b"WAVE":
+        return OTHER
+    order = ">" if start[:4] == b"RIFX" else "<"
+    end = file.seek(0, 2)
+    place, wide, form = 12, None, None
+    for _ in range(MAX_CHUNKS):
+        file.seek(place)
+        head = file.read(8)
+        if len(head) < 8:
+            break
+        name, size = struct.unpack(f"{order}4sI", head)
+        if name == b"ds64":
+            wide = int.from_bytes(file.read(16)[8:], "little")
+        elif name == b"fmt ":
+            form = _format(file.read(min(size, 40)), order)
+        elif name == b"data":
+            size = wide if wide is not None and size == 0xFFFFFFFF else size
+            return _data(file, form, size, end, path)
+        place += 8 + size + size % 2
+    return Header("wav", plain=form is None or form.tag in PLAIN_WAV)
+
+
+def _format(body: bytes, order: str) -> _Format | None:
+    if len(body) < 16:
+        return None
+    tag, n_channels, _, _, block, n_bits = struct.unpack(f"{order}HHIIHH", body[:16])
+    if tag == EXTENSIBLE and len(body) >= 26:
+        (tag,) = struct.unpack(f"{order}H", body[24:26])
+    return _Format(tag, n_channels, block, n_bits)
+
+
+def _data(file: BinaryIO, form: _Format | None, size: int, end: int, path: Path) -> Header:
+    if form is None or not form.block_bytes or not form.n_channels:
+        return Header("wav", plain=True)
+    width = form.block_bytes // form.n_channels
+    if form.tag == 1 and width > (form.n_bits + 7) // 8:
+        raise DataError(
+            f"{form.n_bits} bits a sample kept in {width} bytes, which no decoder here reads right",
+            where=str(path),
+            hint="rewrite it as 24-bit or 32-bit PCM, e.g. with sox",
+        )
+    if form.tag not in PLAIN_WAV:
+        return Header("wav", plain=False)
+    streamed = size == 0 and not _is_chunk_chain(file, end)
+    return Header("wav", plain=not streamed, n_declared=size // form.block_bytes)
+
+
+def _is_chunk_chain(file: BinaryIO, end: int) -> bool:
+    """Say whether chunks alone stand between here and the end of the file."""
+    place = file.tell()
+    for _ in range(MAX_CHUNKS):
+        if place >= end:
+            return True
+        file.seek(place)
+        head = file.read(8)
+        if len(head) < 8 or not head[:4].isascii() or not head[:4].decode("ascii").isprintable():
+            return False
+        size = int.from_bytes(head[4:], "little")
+        place += 8 + size + size % 2
+        if place > end + 1:
+            return False
+    return False
+
+
+_PARSERS = {
+    b"RIFF": _wav,
+    b"RIFX": _wav,
+    b"RF64": _wav,
+    b"fLaC": _flac,
+    b"OggS": _ogg,
+    b"FORM": _aiff,
+    b".snd": _au,
+    b"NIST": _nist,
+}

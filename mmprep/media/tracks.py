@@ -1,0 +1,71 @@
+"""List the tracks of a media file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mmprep.errors import DataError
+from mmprep.media.audio import audio_info
+from mmprep.media.files import MediaPath, checked, is_picture, opened
+from mmprep.media.headers import read_header
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One track.
+
+    Parameters
+    ----------
+    kind : str
+        `video`, `audio`, `picture` (attached, such as a cover), `subtitle`, `data` ….
+    index : int
+        Its number among all tracks of the container.
+    number : int
+        Its number among those of its kind: the `track` of the other functions.
+    start_s : float, optional
+        Where it begins on the container's time line; for audio the first decoded sample.
+    """
+
+    kind: str
+    index: int
+    number: int
+    codec: str | None
+    start_s: float | None
+
+
+def tracks(path: MediaPath) -> tuple[Track, ...]:
+    """List the tracks of a file in the container's order.
+
+    Raises
+    ------
+    UsageError
+        No such file.
+    DataError
+        Not a media file.
+    """
+    if read_header(checked(path)).plain:
+        info = audio_info(path)
+        if info.decoder == "libsndfile":
+            return (Track("audio", 0, 0, info.codec, info.start_s),)
+    with opened(path) as container:
+        counts: dict[str, int] = {}
+        return tuple(_track(stream, counts, path) for stream in container.streams)
+
+
+def _track(stream: Any, counts: dict[str, int], path: MediaPath) -> Track:
+    kind = "picture" if is_picture(stream) else stream.type
+    number = counts.get(kind, 0)
+    counts[kind] = number + 1
+    context = stream.codec_context
+    start_s = _start_s(stream, number, path)
+    return Track(kind, stream.index, number, context.name if context else None, start_s)
+
+
+def _start_s(stream: Any, number: int, path: MediaPath) -> float | None:
+    if stream.type == "audio":
+        try:
+            return audio_info(path, track=number).start_s
+        except DataError:
+            return None
+    return None if stream.start_time is None else float(stream.start_time * stream.time_base)

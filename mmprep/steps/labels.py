@@ -1,0 +1,197 @@
+"""A table of labels, joined to records by a key, or as intervals onto the windows they cover.
+
+Rules
+-----
+- `--on KEY[=COLUMN]`: KEY is a field of the record (id, session, subject or another), COLUMN that
+  of the table, by default of the same name. Keys match as text.
+- All other columns go into `labels`; a column called `label` fills `label`.
+- With `begin_s` and `end_s` the rows are intervals on the session clock: a window takes the row
+  that covers all of it, `begin_s <= begin and end <= end_s`; the first such row in the table.
+- Rows and records without a partner are counted and said; no partner at all is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest.model import LabelValue, Record
+
+NULLS = frozenset({"", "n/a", "N/A", "NA", "NaN", "nan", "NULL", "null"})
+INTERVAL = ("begin_s", "end_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its values, and its interval where it has one."""
+
+    line: int
+    values: Mapping[str, LabelValue]
+    begin_s: float | None = None
+    end_s: float | None = None
+
+    def covers(self, begin_s: float, end_s: float) -> bool:
+        """Say whether the row holds for all of `[begin_s, end_s)`; without an interval it does."""
+        if self.begin_s is None or self.end_s is None:
+            return True
+        return self.begin_s <= begin_s and end_s <= self.end_s
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """Rows by key."""
+
+    path: str
+    key: str
+    rows: Mapping[str, Sequence[Row]]
+    has_intervals: bool
+
+    def apply(self, records: Sequence[Record]) -> tuple[list[Record], str | None]:
+        """Join the table.
+
+        Returns
+        -------
+        records, str or None
+            The records with their labels, and what found no partner.
+
+        Raises
+        ------
+        DataError
+            No record matches at all.
+        """
+        used: set[str] = set()
+        joined = [self._joined(record, used) for record in records]
+        if records and not used:
+            raise DataError(
+                f"no row matches any record by {self.key!r}",
+                where=self.path,
+                hint=f"the records have {self.key} {_key(records[0], self.key)!r}, the table"
+                f" {next(iter(self.rows), None)!r}",
+            )
+        return joined, self._unmatched(records, used)
+
+    def _joined(self, record: Record, used: set[str]) -> Record:
+        key = _key(record, self.key)
+        if key not in self.rows:
+            return record
+        used.add(key)
+        rows = (row for row in self.rows[key] if row.covers(record.begin_s, record.end_s))
+        row = next(rows, None)
+        if row is None:
+            return record
+        labels = {**record.labels, **row.values}
+        label = row.values.get("label", record.label)
+        return msgspec.structs.replace(record, labels=labels, label=label)
+
+    def _unmatched(self, records: Sequence[Record], used: set[str]) -> str | None:
+        idle = [key for key in self.rows if key not in used]
+        bare = {_key(record, self.key) for record in records} - self.rows.keys()
+        parts = []
+        if idle:
+            parts.append(f"{len(idle)} keys of the table match no record ({_some(idle)})")
+        if bare:
+            parts.append(f"{len(bare)} of the records have no row ({_some(sorted(bare))})")
+        return f"{self.path}: {'; '.join(parts)}" if parts else None
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _key(record: Record, name: str) -> str:
+    if name in {"id", "session", "subject", "split", "source"}:
+        return str(getattr(record, name) or "")
+    return str(record.extra.get(name, record.labels.get(name, "")))
+
+
+def read(path: str, on: str | None) -> LabelTable:
+    """Read a table of labels (TSV, or CSV with comma or semicolon).
+
+    Raises
+    ------
+    UsageError
+        No file, no `--on`, or no such column.
+    DataError
+        A row has another number of cells, or an interval is no number or ends before it begins.
+    """
+    if not on:
+        raise UsageError("--labels needs --on KEY", hint="for example: --on session")
+    key, _, column = on.partition("=")
+    column = column or key
+    header, rows = _cells(path)
+    if column not in header:
+        raise UsageError(
+            f"there is no column {column!r}", where=path, hint=f"columns: {', '.join(header)}"
+        )
+    has_intervals = all(name in header for name in INTERVAL)
+    table: dict[str, list[Row]] = {}
+    for line, cells in rows:
+        named = dict(zip(header, cells, strict=True))
+        table.setdefault(named.pop(column), []).append(_row(path, line, named, has_intervals))
+    return LabelTable(path, key, table, has_intervals)
+
+
+def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{error.strerror}", where=path) from error
+    except UnicodeDecodeError as error:
+        raise DataError("is not UTF-8", where=path, hint="save it as UTF-8") from error
+    first = text.partition("\n")[0]
+    delimiter = next((mark for mark in "\t;," if mark in first), "\t")
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    numbered = [(reader.line_num, cells) for cells in reader if cells]
+    if not numbered:
+        raise DataError("is empty", where=path)
+    header = numbered[0][1]
+    for line, cells in numbered:
+        if len(cells) != len(header):
+            raise DataError(f"{len(cells)} cells, expected {len(header)}", where=f"{path}:{line}")
+    return header, numbered[1:]
+
+
+def _row(path: str, line: int, cells: dict[str, str], has_intervals: bool) -> Row:  # noqa: FBT001
+    if not has_intervals:
+        return Row(line, {name: value(text) for name, text in cells.items()})
+    begin_s, end_s = (_number(path, line, name, cells.pop(name)) for name in INTERVAL)
+    if end_s < begin_s:
+        raise DataError(f"ends at {end_s} before it begins at {begin_s}", where=f"{path}:{line}")
+    return Row(line, {name: value(text) for name, text in cells.items()}, begin_s, end_s)
+
+
+def _number(path: str, line: int, name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise DataError(f"{name} is {text!r}, expected seconds", where=f"{path}:{line}") from error
+
+
+def value(text: str) -> LabelValue:
+    """Read a cell: a number, text, or None for what means missing. Leading zeros stay text."""
+    if text in NULLS:
+        return None
+    if text.lstrip("+-").startswith("0") and text.lstrip("+-")[1:2].isdigit():
+        return text
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        return number if abs(number) < float("inf") else text
+    return text
+
+
+def join(records: Sequence[Record], tables: Iterable[LabelTable]) -> tuple[list[Record], list[str]]:
+    """Join several tables, one after the other."""
+    said: list[str] = []
+    joined = list(records)
+    for table in tables:
+        joined, remark = table.apply(joined)
+        said += [remark] if remark else []
+    return joined, said

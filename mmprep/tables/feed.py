@@ -1,0 +1,301 @@
+"""Raw text as blocks of whole lines: decompress, decode, cut at line ends.
+
+Rules
+-----
+- Blocks are read with `read()`; a map of the whole file would count as memory.
+- A block ends at a line end (LF, CRLF or CR), so it can be parsed alone. All blocks but the last
+  are cut at places that depend on the file's bytes only.
+- Blocks are UTF-8 without a byte order mark, and their lines end in LF.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from io import BufferedIOBase, RawIOBase
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import pyarrow as pa
+
+from mmprep.errors import DataError
+
+BLOCK_BYTES = 4 << 20
+LONGEST_LINE_BYTES = 64 << 20
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (b"\x84\x31\x95\x33", "gb18030"),
+)
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, OSError)
+
+
+class Hasher(Protocol):
+    """A running hash, as of hashlib and xxhash."""
+
+    def update(self, data: bytes, /) -> object:
+        """Take more bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole lines of a file.
+
+    Parameters
+    ----------
+    data : bytes
+        UTF-8; each line ends in LF, but for the last one of the file where that has no line end.
+    is_last : bool
+        Nothing follows.
+    """
+
+    data: bytes
+    is_last: bool
+
+
+class _Observed(RawIOBase):
+    """A raw file whose bytes are shown to a hash as they are read."""
+
+    def __init__(self, path: Path, hasher: Hasher | None) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._hasher = hasher
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n_bytes = self._file.readinto(buffer)
+        if self._hasher is not None and n_bytes:
+            self._hasher.update(bytes(memoryview(buffer)[:n_bytes]))
+        return n_bytes or 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _zstd(raw: RawIOBase) -> BufferedIOBase:
+    return cast(BufferedIOBase, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+
+
+_OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": _zstd,
+}
+
+
+def is_compressed(path: Path) -> bool:
+    """Say whether the name says that a file is compressed."""
+    return path.suffix.lower() in COMPRESSED
+
+
+def raw_blocks(
+    path: Path, *, n_bytes: int = BLOCK_BYTES, hasher: Hasher | None = None, where: str = ""
+) -> Generator[bytes]:
+    """Read a file in blocks of its decompressed bytes.
+
+    Raises
+    ------
+    DataError
+        The compressed data are damaged or cut.
+    """
+    if not is_compressed(path):
+        yield from _plain(path, n_bytes, hasher)
+        return
+    with _Observed(path, hasher) as raw:
+        yield from _unpacked(raw, path, n_bytes, where or str(path))
+        while raw.read(n_bytes):  # what follows the last member counts for the digest
+            pass
+
+
+def _plain(path: Path, n_bytes: int, hasher: Hasher | None) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(n_bytes):
+            if hasher is not None:
+                hasher.update(block)
+            yield block
+
+
+def _unpacked(raw: RawIOBase, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
+    kind = path.suffix.lower()
+    try:
+        file = _OPENERS[kind](raw)
+        while block := file.read(n_bytes):
+            yield block
+    except _DAMAGE as error:
+        raise DataError(
+            f"the {kind[1:]} data are damaged or cut: {error}",
+            where=where,
+            hint="fetch the file again; nothing of it was kept",
+        ) from error
+
+
+def head(path: Path, n_bytes: int, where: str = "") -> bytes:
+    """Read the first bytes of a file, decompressed; fewer only where it ends.
+
+    A file that is cut or damaged later than that is not noticed here.
+    """
+    taken = bytearray()
+    with closing(raw_blocks(path, n_bytes=n_bytes, where=where)) as blocks:
+        for block in blocks:
+            taken += block
+            if len(taken) >= n_bytes:
+                break
+    return bytes(taken[:n_bytes])
+
+
+def detect_encoding(sample: bytes, *, is_whole: bool = True) -> tuple[str, str | None]:
+    """Name the encoding of a text by its first bytes.
+
+    Returns
+    -------
+    encoding : str
+        By byte order mark; else UTF-8 if it is valid; else UTF-16 where every other byte is zero;
+        else GB18030 where all high bytes come in pairs of its Chinese plane; else Latin-1.
+    note : str or None
+        What to say where it is a judgement.
+    """
+    for mark, encoding in _BOMS:
+        if sample.startswith(mark):
+            return encoding, None
+    found = _without_mark(sample, is_whole=is_whole)
+    if found == "utf-8":
+        return found, None
+    return found, f"the text is not UTF-8, read as {found}; --encoding says otherwise"
+
+
+def _without_mark(sample: bytes, *, is_whole: bool) -> str:
+    even, odd = sample[0:4096:2].count(0), sample[1:4096:2].count(0)
+    n_pairs = max(1, len(sample[:4096]) // 2)
+    if max(even, odd) > 0.4 * n_pairs and min(even, odd) < 0.1 * n_pairs:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample, is_whole)
+    except UnicodeDecodeError:
+        return "gb18030" if _is_chinese(sample) else "latin-1"
+    return "utf-8"
+
+
+def _is_chinese(sample: bytes) -> bool:
+    run = 0
+    for byte in (*sample, 0):
+        if byte >= 0x80:
+            run += 1
+            if byte < 0xA1:
+                return False
+        elif run % 2:
+            return False
+        else:
+            run = 0
+    return True
+
+
+def decode(data: bytes, encoding: str) -> bytes:
+    """Turn the first bytes of a file into UTF-8 lines that end in LF."""
+    decoder = _Decoder(encoding)
+    return decoder.feed(data, is_last=False)
+
+
+class _Decoder:
+    """Raw bytes in, UTF-8 with LF out; holds back what may go on in the next bytes."""
+
+    def __init__(self, encoding: str) -> None:
+        self._is_utf8 = codecs.lookup(encoding).name == "utf-8"
+        self._text = codecs.getincrementaldecoder(encoding)()
+        self._is_first, self._held = True, b""
+
+    def feed(self, data: bytes, *, is_last: bool) -> bytes:
+        if not self._is_utf8:
+            data = self._text.decode(data, is_last).encode("utf-8")
+        if self._is_first and data:
+            data, self._is_first = data.removeprefix(codecs.BOM_UTF8), False
+        return self._line_ends(data, is_last=is_last)
+
+    def _line_ends(self, data: bytes, *, is_last: bool) -> bytes:
+        data = self._held + data if self._held else data
+        self._held = b""
+        if not is_last and data.endswith(b"\r"):
+            data, self._held = data[:-1], b"\r"
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data
+
+
+def text_blocks(
+    path: Path,
+    *,
+    encoding: str = "utf-8",
+    n_bytes: int = BLOCK_BYTES,
+    hasher: Hasher | None = None,
+    where: str = "",
+) -> Iterator[Block]:
+    """Read a text file as blocks of whole lines.
+
+    Raises
+    ------
+    DataError
+        The compressed data are damaged, the text is not in its encoding, or a line is longer than
+        64 MiB.
+    """
+    where = where or str(path)
+    decoder, kept = _Decoder(encoding), b""
+    raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where)
+    for data, is_last in _with_end(raw):
+        try:
+            kept += decoder.feed(data, is_last=is_last)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"the text is not {encoding}: {error.reason} at byte {error.start} of a block",
+                where=where,
+                hint="say its encoding by --encoding",
+            ) from error
+        cut = len(kept) if is_last else kept.rfind(b"\n") + 1
+        if not cut and len(kept) > LONGEST_LINE_BYTES:
+            raise DataError(
+                f"no line end within {LONGEST_LINE_BYTES >> 20} MiB",
+                where=where,
+                hint="this is no text table",
+            )
+        if cut or is_last:
+            yield Block(kept[:cut], is_last)
+            kept = kept[cut:]
+
+
+def _with_end(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    before: bytes | None = None
+    for block in blocks:
+        if before is not None:
+            yield before, False
+        before = block
+    yield before or b"", True
+
+
+def spread_samples(path: Path, n_samples: int, n_bytes: int) -> list[bytes]:
+    """Read pieces of whole lines spread evenly over a plain UTF-8 file, the end included.
+
+    Returns
+    -------
+    list of bytes
+        Lines that end in LF; the first, perhaps cut, line of each piece is left out.
+    """
+    size = os.stat(path).st_size
+    pieces = []
+    with path.open("rb", buffering=0) as file:
+        for index in range(1, n_samples + 1):
+            file.seek(max(0, (size - n_bytes) * index // n_samples))
+            piece = file.read(n_bytes).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            begin, end = piece.find(b"\n") + 1, piece.rfind(b"\n") + 1
+            pieces.append(piece[begin:end])
+    return [piece for piece in pieces if piece]

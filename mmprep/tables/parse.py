@@ -1,0 +1,598 @@
+"""Blocks of text lines -> columns; what cannot be read is found to the line and cell.
+
+Rules
+-----
+- The fast way reads a block with the kinds in use. It is a shortcut only: where it fails, or where
+  it might be wrong (leading zeros, hexadecimal, integers beyond 2^53 among floats), the block
+  is read as text and each column converted by the rules below.
+- A line is a row unless it is blank (in a table of several columns) or a comment.
+- A row is bad if it holds NUL bytes, text that is not UTF-8, a quote left open, another number of
+  cells than the header, or the header again. A cell is bad if it is no stamp, or does not fit a
+  declared kind. Any other cell that does not fit widens its column.
+- int64: `-?digits` without leading zero. float64: decimal or E notation without leading zero, where
+  an integer must be one that float64 holds exactly. All else is text.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+
+from mmprep.tables.schema import KINDS, RANK, widest
+from mmprep.tables.stamps import StampReader
+from mmprep.timebase import BoolArray, IntArray
+
+NULLS = ("", "n/a", "N/A", "NA", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "NULL", "null", "Null")
+EXACT_INTEGERS = 2.0**53
+ARROW_TYPES = {
+    "null": pa.null(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+}
+
+_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
+_LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
+_NUMBER = r"(?i)^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
+_WIDE_INTEGER = r"^[+-]?[0-9]{16,}$"
+_COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]*)?([eE][+-]?[0-9]+)?$"
+_LF, _ZERO, _NINE, _SPACE, _PLUS, _MINUS, _X = b"\n09 +-x"
+
+
+@dataclass(frozen=True, slots=True)
+class RateTime:
+    """The time of rows without stamps: row i is at start_ns + i / rate_hz."""
+
+    rate_hz: Fraction
+    start_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one text file is laid out.
+
+    Parameters
+    ----------
+    path, where
+        The file, and its name in messages.
+    cells : tuple of (str or None)
+        The column that each cell of a row belongs to; None for a cell that must be empty.
+    time_cell : int, optional
+        Which of them holds the stamp, read by `stamps`; without it `rate` gives the times.
+    n_preamble : int
+        Lines before the first row, header included.
+    header : bytes
+        The header line, to know it when it comes again; empty where there is none.
+    """
+
+    path: Path
+    where: str
+    cells: tuple[str | None, ...]
+    delimiter: str = "\t"
+    quote: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    n_preamble: int = 0
+    header: bytes = b""
+    comment: bytes = b"#"
+    nulls: tuple[str, ...] = NULLS
+    time_cell: int | None = None
+    stamps: StampReader | None = None
+    rate: RateTime | None = None
+
+    @property
+    def channels(self) -> dict[str, int]:
+        """Channel name -> its cell."""
+        return {
+            name: index
+            for index, name in enumerate(self.cells)
+            if name is not None and index != self.time_cell
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that is bad, or that holds a bad cell; `line` counts from 1 (in a block from 0)."""
+
+    line: int
+    reason: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The first value of a column that its kind cannot hold, and the kind that can."""
+
+    kind: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What one block of lines holds.
+
+    Parameters
+    ----------
+    n_lines, n_rows_in : int
+        Physical lines, and rows among them.
+    rows : [shape=(n_rows_out,), int64]
+        Which of the rows are kept.
+    columns : mapping of str to pyarrow.Array
+        Channel -> values; channels that misfit are absent.
+    stamps_ns, is_valid : [shape=(n_rows_out,)] or None
+        None for rows without stamps.
+    """
+
+    n_lines: int
+    n_rows_in: int
+    rows: IntArray
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+    stamps_ns: IntArray | None = None
+    is_valid: BoolArray | None = None
+    rejects: list[Reject] = field(default_factory=list)
+    misfits: dict[str, Misfit] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows kept."""
+        return int(self.rows.size)
+
+
+class _Lines:
+    """Where the lines of a block begin and end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.bytes = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(self.bytes == _LF)
+        if data and not data.endswith(b"\n"):
+            ends = np.append(ends, len(data))
+        self.ends = ends
+        self.starts = np.concatenate([np.zeros(min(1, ends.size), np.int64), ends[:-1] + 1])
+
+    def __len__(self) -> int:
+        return int(self.ends.size)
+
+    def raw(self, line: int) -> bytes:
+        return self.data[self.starts[line] : self.ends[line]]
+
+    def of(self, positions: IntArray) -> IntArray:
+        """Find the lines that byte positions lie in."""
+        return np.searchsorted(self.ends, positions, side="left")
+
+    def first_bytes(self) -> NDArray[np.uint8]:
+        """The first byte of each line; LF for blank ones."""
+        padded = np.append(self.bytes, np.uint8(_LF))
+        return padded[self.starts]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockParser:
+    """Read blocks of one file.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        Channel -> the kind in use. Channels that are absent are not read.
+    fixed : frozenset of str
+        Channels whose kind is declared.
+    on_bad_row : str
+        `null` keeps bad rows as missing values; any other policy leaves them out.
+    """
+
+    layout: Layout
+    kinds: Mapping[str, str]
+    fixed: frozenset[str] = frozenset()
+    on_bad_row: str = "fail"
+
+    def parse(self, data: bytes) -> Parsed:
+        """Read whole lines."""
+        lines = _Lines(data)
+        rows = self._rows(lines)
+        bad = dict(self._plain_faults(lines, rows))
+        parsed = self._fast(lines, rows, bad)
+        return parsed if parsed is not None else self._careful(lines, rows, bad)
+
+    # --- lines -------------------------------------------------------------------------------
+
+    def _rows(self, lines: _Lines) -> IntArray:
+        first = lines.first_bytes() if len(lines) else np.zeros(0, np.uint8)
+        skipped = np.zeros(len(lines), np.bool_)
+        if len(self.layout.cells) > 1:
+            skipped |= first == _LF
+        if self.layout.comment:
+            skipped |= first == self.layout.comment[0]
+        return np.flatnonzero(~skipped)
+
+    def _plain_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
+        header = self.layout.header
+        if header:
+            same = lines.ends[rows] - lines.starts[rows] == len(header)
+            same &= lines.bytes[np.minimum(lines.starts[rows], len(lines.data) - 1)] == header[0]
+            for line in rows[same]:
+                if lines.raw(line) == header:
+                    yield int(line), "the header again"
+        if b"\0" in lines.data:
+            struck = np.unique(lines.of(np.flatnonzero(lines.bytes == 0)))
+            for line in np.intersect1d(struck, rows):
+                yield int(line), "NUL bytes"
+
+    def _cell_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
+        counts = self._cell_counts(lines)[rows]
+        wanted = len(self.layout.cells)
+        for line in rows[counts != wanted]:
+            yield int(line), self._count_reason(lines, int(line))
+        yield from self._quote_faults(lines, rows)
+        high = np.unique(lines.of(np.flatnonzero(lines.bytes >= 0x80)))
+        for line in np.intersect1d(high, rows):
+            try:
+                lines.raw(line).decode("utf-8")
+            except UnicodeDecodeError as error:
+                yield int(line), f"not UTF-8: byte 0x{lines.raw(line)[error.start]:02x}"
+
+    def _cell_counts(self, lines: _Lines) -> IntArray:
+        found = np.flatnonzero(lines.bytes == ord(self.layout.delimiter))
+        first = np.searchsorted(found, lines.starts)
+        counts = np.searchsorted(found, lines.ends) - first + 1
+        for line in self._quoted_lines(lines):
+            counts[line] = len(self._split(lines.raw(line)) or ())
+        return counts
+
+    def _quoted_lines(self, lines: _Lines) -> IntArray:
+        quote = self.layout.quote
+        if quote is None or quote.encode() not in lines.data:
+            return np.zeros(0, np.int64)
+        return np.unique(lines.of(np.flatnonzero(lines.bytes == ord(quote))))
+
+    def _split(self, raw: bytes) -> list[str] | None:
+        layout = self.layout
+        text = raw.decode("utf-8", "replace")
+        if layout.quote is None:
+            return text.split(layout.delimiter)
+        reader = csv.reader([text], delimiter=layout.delimiter, quotechar=layout.quote, strict=True)
+        try:
+            return next(reader, [])
+        except csv.Error:
+            return None
+
+    def _count_reason(self, lines: _Lines, line: int) -> str:
+        cells = self._split(lines.raw(line))
+        if cells is None:
+            return "a quote is left open, or text follows a quote"
+        cut = ", the line is cut" if lines.ends[line] == len(lines.data) else ""
+        return f"{len(cells)} cells, expected {len(self.layout.cells)}{cut}"
+
+    def _quote_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
+        for line in np.intersect1d(self._quoted_lines(lines), rows):
+            if self._split(lines.raw(line)) is None:
+                yield int(line), "a quote is left open, or text follows a quote"
+
+    def _text(self, lines: _Lines, rows: IntArray, bad: Mapping[int, str]) -> tuple[bytes, IntArray]:
+        """Join the lines that are read, and say which of the rows they are."""
+        if not bad and rows.size == len(lines):
+            return lines.data, np.arange(rows.size)
+        filler = self._null_line() if self.on_bad_row == "null" else None
+        kept = [k for k, line in enumerate(rows) if filler is not None or int(line) not in bad]
+        taken = [filler if rows[k] in bad else lines.raw(rows[k]) for k in kept]
+        return b"".join(b"%b\n" % line for line in taken), np.array(kept, dtype=np.int64)
+
+    def _null_line(self) -> bytes:
+        return self.layout.delimiter.encode() * (len(self.layout.cells) - 1)
+
+    # --- the fast way ------------------------------------------------------------------------
+
+    def _fast(self, lines: _Lines, rows: IntArray, bad: dict[int, str]) -> Parsed | None:
+        if self.layout.decimal != ".":
+            return None
+        text, kept = self._text(lines, rows, bad)
+        zeros = self._zero_led(lines)
+        if zeros & self._number_cells():
+            return None
+        table = self._read(text, self._fast_types(), kept.size)
+        if table is None or self._has_wide(table):
+            return None
+        parsed = self._parsed(lines, rows, kept, bad)
+        for name, index in self._read_channels().items():
+            parsed.columns[name] = _one_chunk(table.column(str(index)))
+        if self.layout.time_cell is not None and self.layout.stamps is not None:
+            cells = _one_chunk(table.column(str(self.layout.time_cell)))
+            parsed.stamps_ns, parsed.is_valid = self.layout.stamps.read(cells)
+            if int(parsed.is_valid.sum()) != len(cells) - cells.null_count:
+                return None
+        return parsed
+
+    def _parsed(
+        self, lines: _Lines, rows: IntArray, kept: IntArray, bad: Mapping[int, str]
+    ) -> Parsed:
+        rejects = [Reject(line, bad[line], lines.raw(line)) for line in sorted(bad)]
+        return Parsed(len(lines), int(rows.size), kept, rejects=rejects)
+
+    def _read_channels(self) -> dict[str, int]:
+        return {name: i for name, i in self.layout.channels.items() if name in self.kinds}
+
+    def _number_cells(self) -> set[int]:
+        return {
+            index
+            for name, index in self._read_channels().items()
+            if self.kinds[name] in ("int64", "float64")
+        }
+
+    def _fast_types(self) -> dict[str, pa.DataType]:
+        types = {str(i): ARROW_TYPES[self.kinds[n]] for n, i in self._read_channels().items()}
+        types |= {str(i): pa.null() for i, name in enumerate(self.layout.cells) if name is None}
+        if self.layout.stamps is not None and self.layout.time_cell is not None:
+            types[str(self.layout.time_cell)] = self.layout.stamps.type
+        return types
+
+    def _read(self, text: bytes, types: dict[str, pa.DataType], n_rows: int) -> pa.Table | None:
+        """Read rows of text; None where that fails or gives another number of rows."""
+        if not n_rows:
+            return pa.table({name: pa.array([], type) for name, type in types.items()})
+        layout = self.layout
+        try:
+            table = arrow_csv.read_csv(
+                pa.py_buffer(text),
+                read_options=arrow_csv.ReadOptions(
+                    use_threads=False,
+                    column_names=[str(index) for index in range(len(layout.cells))],
+                    block_size=max(len(text) + 1, 1 << 12),
+                ),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=layout.delimiter,
+                    quote_char=layout.quote or False,
+                    double_quote=layout.quote is not None,
+                    ignore_empty_lines=False,
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=types,
+                    include_columns=list(types),
+                    null_values=layout.nulls,
+                    strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return table if table.num_rows == n_rows else None
+
+    def _has_wide(self, table: pa.Table) -> bool:
+        for name, index in self._read_channels().items():
+            if self.kinds[name] == "float64":
+                extremes = pc.min_max(table.column(str(index)))
+                low, high = extremes["min"].as_py(), extremes["max"].as_py()
+                if low is not None and not -EXACT_INTEGERS < low <= high < EXACT_INTEGERS:
+                    return True
+        return False
+
+    def _zero_led(self, lines: _Lines) -> set[int]:
+        """Find the cells with a number that starts with 0 and another digit, or with 0x."""
+        if not self._number_cells():
+            return set()
+        hits = _zero_hits(lines.bytes, ord(self.layout.delimiter))
+        if not hits.size:
+            return set()
+        if self.layout.quote is not None and self.layout.quote.encode() in lines.data:
+            return self._number_cells()
+        found = np.flatnonzero(lines.bytes == ord(self.layout.delimiter))
+        starts = lines.starts[lines.of(hits)]
+        cells = np.searchsorted(found, hits) - np.searchsorted(found, starts)
+        return {int(cell) for cell in np.unique(cells)}
+
+    # --- the careful way ---------------------------------------------------------------------
+
+    def _careful(self, lines: _Lines, rows: IntArray, bad: dict[int, str]) -> Parsed:
+        for line, reason in self._cell_faults(lines, rows):
+            bad.setdefault(line, reason)
+        text, kept = self._text(lines, rows, bad)
+        table = self._read(text, self._text_types(), kept.size)
+        if table is None:
+            raise _unsplit(self.layout, lines, rows)
+        self._check_empty(lines, rows, kept, table, bad)
+        if bad and len(bad) and self.on_bad_row != "null" and kept.size != rows.size - len(bad):
+            text, kept = self._text(lines, rows, bad)
+            table = self._read(text, self._text_types(), kept.size)
+            if table is None:
+                raise _unsplit(self.layout, lines, rows)
+        parsed = self._parsed(lines, rows, kept, bad)
+        self._convert(parsed, table, lines, rows)
+        return parsed
+
+    def _text_types(self) -> dict[str, pa.DataType]:
+        types = dict.fromkeys(map(str, self._read_channels().values()), pa.string())
+        types |= {str(i): pa.string() for i, name in enumerate(self.layout.cells) if name is None}
+        if self.layout.time_cell is not None:
+            types[str(self.layout.time_cell)] = pa.string()
+        return types
+
+    def _check_empty(
+        self, lines: _Lines, rows: IntArray, kept: IntArray, table: pa.Table, bad: dict[int, str]
+    ) -> None:
+        for index, name in enumerate(self.layout.cells):
+            if name is None:
+                filled = _one_chunk(table.column(str(index))).is_valid()
+                for k in np.flatnonzero(filled.to_numpy(zero_copy_only=False)):
+                    line = int(rows[kept[k]])
+                    bad.setdefault(line, self._count_reason_extra(lines, line))
+
+    def _count_reason_extra(self, lines: _Lines, line: int) -> str:
+        n_named = sum(name is not None for name in self.layout.cells)
+        cells = self._split(lines.raw(line)) or []
+        return f"{len(cells)} cells, expected {n_named}"
+
+    def _convert(self, parsed: Parsed, table: pa.Table, lines: _Lines, rows: IntArray) -> None:
+        line_of = rows[parsed.rows]
+        cell_faults: dict[int, str] = {}
+        if self.layout.time_cell is not None and self.layout.stamps is not None:
+            texts = _one_chunk(table.column(str(self.layout.time_cell)))
+            self._convert_stamps(parsed, texts, cell_faults)
+        for name, index in self._read_channels().items():
+            texts = _one_chunk(table.column(str(index)))
+            self._convert_channel(parsed, name, texts, line_of, cell_faults)
+        self._reject_cells(parsed, lines, line_of, cell_faults)
+
+    def _convert_stamps(self, parsed: Parsed, texts: pa.Array, faults: dict[int, str]) -> None:
+        reader = self.layout.stamps
+        if reader is None:
+            return
+        plain = _point_numbers(texts) if self.layout.decimal == "," else _trimmed(texts)
+        source = texts if reader.unit in ("iso", "clock") else plain
+        parsed.stamps_ns, parsed.is_valid = reader.read(source)
+        given = source.is_valid().to_numpy(zero_copy_only=False)
+        name = self.layout.cells[self.layout.time_cell or 0]
+        for row in np.flatnonzero(given & ~parsed.is_valid):
+            faults.setdefault(
+                int(row), f"{name} is {texts[int(row)].as_py()!r}, no time ({reader.unit})"
+            )
+
+    def _convert_channel(
+        self,
+        parsed: Parsed,
+        name: str,
+        texts: pa.Array,
+        line_of: IntArray,
+        faults: dict[int, str],
+    ) -> None:
+        kind = self.kinds[name]
+        plain = texts if kind == "string" else self._number_texts(texts)
+        wrong = misfits(plain, kind)
+        if not wrong.any():
+            parsed.columns[name] = plain.cast(ARROW_TYPES[kind])
+        elif name in self.fixed:
+            for row in np.flatnonzero(wrong):
+                text = texts[int(row)].as_py()
+                faults.setdefault(int(row), f"{name} is {text!r}, expected {kind}")
+            cleaned = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), plain)
+            parsed.columns[name] = cleaned.cast(ARROW_TYPES[kind])
+        else:
+            row = int(np.argmax(wrong))
+            wide = smallest_kind(plain, at_least=kind)
+            parsed.misfits[name] = Misfit(wide, int(line_of[row]), texts[row].as_py())
+
+    def _number_texts(self, texts: pa.Array) -> pa.Array:
+        return _point_numbers(texts) if self.layout.decimal == "," else _trimmed(texts)
+
+    def _reject_cells(
+        self, parsed: Parsed, lines: _Lines, line_of: IntArray, faults: dict[int, str]
+    ) -> None:
+        if not faults:
+            return
+        parsed.rejects += [
+            Reject(int(line_of[row]), reason, lines.raw(int(line_of[row])))
+            for row, reason in faults.items()
+        ]
+        parsed.rejects.sort(key=lambda reject: reject.line)
+        if self.on_bad_row == "null":
+            return
+        keep = np.ones(parsed.n_rows, np.bool_)
+        keep[list(faults)] = False
+        _filter(parsed, keep)
+
+
+def _filter(parsed: Parsed, keep: BoolArray) -> None:
+    parsed.rows = parsed.rows[keep]
+    parsed.columns = {name: col.filter(pa.array(keep)) for name, col in parsed.columns.items()}
+    if parsed.stamps_ns is not None and parsed.is_valid is not None:
+        parsed.stamps_ns, parsed.is_valid = parsed.stamps_ns[keep], parsed.is_valid[keep]
+
+
+def _unsplit(layout: Layout, lines: _Lines, rows: IntArray) -> Exception:
+    return RuntimeError(f"{layout.where}: {rows.size} rows of {len(lines)} lines do not split")
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _zero_hits(data: NDArray[np.uint8], delimiter: int, chunk: int = 1 << 18) -> IntArray:
+    """Find zeros that start a cell (after a sign, a space or a quote too) and go on as a number."""
+    hits = []
+    padded = np.concatenate([np.array([_LF, _LF], np.uint8), data, np.array([_LF], np.uint8)])
+    for begin in range(0, data.size, chunk):
+        piece = padded[begin : begin + chunk + 3]
+        before, here, after = piece[1:-2], piece[2:-1], piece[3:]
+        found = here == _ZERO
+        found &= ((after - np.uint8(_ZERO)) < 10) | ((after | np.uint8(0x20)) == _X)
+        found &= (before == delimiter) | (before < _ZERO)
+        places = np.flatnonzero(found) + begin
+        if places.size:
+            hits.append(places[_starts_cell(padded, places + 2, delimiter)])
+    return np.concatenate(hits) if hits else np.zeros(0, np.int64)
+
+
+def _starts_cell(padded: NDArray[np.uint8], places: IntArray, delimiter: int) -> BoolArray:
+    def opens(byte: NDArray[np.uint8]) -> BoolArray:
+        return (byte == delimiter) | (byte == _LF) | (byte == _SPACE) | (byte == ord('"'))
+
+    before, earlier = padded[places - 1], padded[places - 2]
+    signed = (before == _PLUS) | (before == _MINUS)
+    return opens(before) | (signed & opens(earlier))
+
+
+def _trimmed(texts: pa.Array) -> pa.Array:
+    """Cut spaces around cells; a cell of spaces is missing."""
+    cut = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.equal(cut, ""), pa.scalar(None, pa.string()), cut)
+
+
+def _point_numbers(texts: pa.Array) -> pa.Array:
+    """Write numbers with a decimal comma (and points between thousands) with a decimal point."""
+    cut = _trimmed(texts)
+    plain = pc.replace_substring(pc.replace_substring(cut, ".", ""), ",", ".")
+    other = pc.binary_join_element_wise(cut, "?", "")  # no number, whatever it looks like
+    return pc.if_else(pc.match_substring_regex(cut, _COMMA_NUMBER), plain, other)
+
+
+def misfits(texts: pa.Array, kind: str) -> BoolArray:
+    """Say which cells a kind cannot hold.
+
+    Parameters
+    ----------
+    texts : pyarrow.Array of string [shape=(n,)]
+        Cells without spaces around them; missing ones fit every kind.
+
+    Returns
+    -------
+    [shape=(n,), bool]
+    """
+    if kind == "string":
+        return np.zeros(len(texts), np.bool_)
+    if kind == "null":
+        return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
+    return _no_integer(texts) if kind == "int64" else _no_float(texts)
+
+
+def _matches(texts: pa.Array, pattern: str) -> BoolArray:
+    found = pc.match_substring_regex(texts, pattern).fill_null(False)  # noqa: FBT003
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+def _no_integer(texts: pa.Array) -> BoolArray:
+    wrong = ~_matches(texts, _INTEGER) & texts.is_valid().to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(wrong & _matches(texts, _LONG_INTEGER)):
+        wrong[row] = not -(1 << 63) <= int(texts[int(row)].as_py()) < 1 << 63
+    return wrong
+
+
+def _no_float(texts: pa.Array) -> BoolArray:
+    wrong = ~_matches(texts, _NUMBER) & texts.is_valid().to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(~wrong & _matches(texts, _WIDE_INTEGER)):
+        text = texts[int(row)].as_py()
+        wrong[row] = len(text) > 400 or int(text) != int(float(text))
+    return wrong
+
+
+def smallest_kind(texts: pa.Array, *, at_least: str = "null") -> str:
+    """Name the smallest kind that holds all cells."""
+    for kind in KINDS[RANK[at_least] :]:
+        if not misfits(texts, kind).any():
+            return kind
+    return widest(at_least, "string")
