@@ -55,9 +55,10 @@ __all__ = [
     "shifted",
 ]
 
-BOUND_SIGMAS = 3.5  # the bound in standard deviations of the smoothed offset
+BOUND_SIGMAS = 4.0  # the bound in standard deviations of the smoothed offset
 MAX_KNOTS = 1000  # a model
-MAX_SMOOTHED = 20_000  # fixes that are smoothed one by one; more are averaged in runs first
+FEW_KNOTS = 33  # a segment, if it has so many fixes: the bound differs along it
+MAX_SMOOTHED = 10_000  # fixes that are smoothed one by one; more are averaged in runs first
 KNOT_TOLERANCE_S = 20e-9  # what thinning the knots may change
 MIN_FIXES = 3  # of a segment beside others
 MIN_FOR_SCATTER = 5  # fixes whose scatter says how good they are
@@ -69,7 +70,9 @@ DRIFT_RESET = 20e-6  # s/s, what a reset may change about the drift
 OFFSET_PRIOR_S2 = 1.0
 # Walk of the drift, s/s per sqrt(s), squared. No quartz in a room is steadier than the first.
 WALKS = tuple(10.0**power for power in range(-19, -5))
-STEADIER = 0.7
+STEADIER = 0.7  # log-likelihood a decade
+SWING = 3.0  # standard deviations that the drift doesn't change by in an ordinary walk
+ROUNDS = 5
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -545,7 +548,7 @@ def _errors_of_delays(delay_s: FloatArray, resolution_s: float) -> tuple[FloatAr
     if delay_s.size == 0:
         return delay_s, delay_s
     excess_s = delay_s - delay_s.min()
-    floor_s = 1.25 * float(np.median(excess_s)) / 1.68 / math.sqrt(delay_s.size)
+    floor_s = 1.6 * float(np.median(excess_s)) / 1.68 / math.sqrt(delay_s.size)
     floor_s += float(delay_s.min()) / delay_s.size**2
     variance = (excess_s + floor_s) ** 2 / 12 + resolution_s**2 / 6
     return np.sqrt(variance), (excess_s + floor_s) / 2 + resolution_s
@@ -665,11 +668,13 @@ def _slope(points: _Points) -> float:
 class _Series(NamedTuple):
     """Offsets to be smoothed: lists of floats, for a loop of scalars is the fastest here.
 
-    step_s[k] leads from k - 1 to k; keep[k] is 0.0 where a jump lies between, else 1.0.
+    step_s[k] leads from k - 1 to k; keep[k] is 0.0 where a jump lies between, else 1.0; loose[k]
+    multiplies the walk of the drift there.
     """
 
     step_s: list[float]
     keep: list[float]
+    loose: list[float]
     offset_s: list[float]
 
 
@@ -704,8 +709,9 @@ def _filter(series: _Series, weight: list[float], walk: float) -> tuple[list[Any
     """
     state: Any = (0.0, 0.0, OFFSET_PRIOR_S2, 0.0, DRIFT_PRIOR**2)
     states, likelihood = [], 0.0
-    for step_s, keep, seen, w in zip(*series, weight, strict=True):
-        offset, drift, p00, p01, p11 = _predict(state, step_s, keep, walk) if states else state
+    for step_s, keep, loose, seen, w in zip(*series, weight, strict=True):
+        state = _predict(state, step_s, keep, walk * loose) if states else state
+        offset, drift, p00, p01, p11 = state
         miss, share = seen - offset, 1 / (1 + p00 * w)
         state = (
             offset + p00 * w * share * miss,
@@ -725,7 +731,8 @@ def _smooth(series: _Series, weight: list[float], walk: float) -> _Smooth:
     later = states[-1]
     smooth = [later]
     for k in range(len(states) - 2, -1, -1):
-        later = _back(states[k], later, series.step_s[k + 1], series.keep[k + 1], walk)
+        step_s, keep = series.step_s[k + 1], series.keep[k + 1]
+        later = _back(states[k], later, step_s, keep, walk * series.loose[k + 1])
         smooth.append(later)
     offset, drift, p00, _, p11 = np.array(smooth[::-1]).T
     return _Smooth(offset, drift, np.maximum(p00, 0), np.maximum(p11, 0))
@@ -831,12 +838,12 @@ class _Rows(NamedTuple):
     line: float
     pauses_s: FloatArray
 
-    def series(self) -> _Series:
+    def series(self, loose: FloatArray) -> _Series:
         step_s = np.diff(self.since_s, prepend=self.since_s[0])
         starts = np.flatnonzero(np.diff(self.number, prepend=self.number[0]))
         keep = np.ones(step_s.size)
         step_s[starts], keep[starts] = self.pauses_s, 0.0
-        return _Series(step_s.tolist(), keep.tolist(), self.offset_s.tolist())
+        return _Series(step_s.tolist(), keep.tolist(), loose.tolist(), self.offset_s.tolist())
 
 
 def _rows(points: _Points, number: IntArray) -> _Rows:
@@ -901,14 +908,18 @@ class _Curve(NamedTuple):
 
     smooth: _Smooth
     walk: float
-    misfit_s: FloatArray
 
 
 def _robust(rows: _Rows, *, is_law: bool) -> _Curve:
-    """Smooth with the likeliest walk; widen the errors to what is seen, and of outliers more."""
-    series, weight = rows.series(), rows.weight
-    scale = 1.0
-    for _ in range(4):
+    """Smooth with the likeliest walk, fitting to what is seen in turn errors and walk.
+
+    The errors of all are widened to the scatter about the curve, and of outliers more. Where the
+    drift changed by more than the walk explains, as when a device warms up, it may walk faster.
+    """
+    loose, scale = np.ones(rows.number.size), 1.0
+    weight = rows.weight
+    for _ in range(ROUNDS):
+        series = rows.series(loose)
         walk = _likely_walk(series, weight.tolist())
         smooth = _smooth(series, weight.tolist(), walk)
         miss = _standard_misses(rows, weight, smooth)
@@ -916,24 +927,25 @@ def _robust(rows: _Rows, *, is_law: bool) -> _Curve:
         scale *= math.sqrt(float(np.mean(np.minimum(seen, 3.0) ** 2)))
         scale = max(scale, 1.0 if is_law else 1e-3)
         weight = rows.weight / scale**2 * np.minimum(1.0, (3.0 / np.maximum(miss, 1e-9)) ** 2)
-    return _Curve(smooth, walk, _misfit_s(rows, weight, smooth, walk))
+        loose = loose * np.where(_swings(series, weight, smooth, walk) > SWING, 10.0, 1.0)
+    return _Curve(smooth, walk)
 
 
-def _misfit_s(rows: _Rows, weight: FloatArray, smooth: _Smooth, walk: float) -> FloatArray:
-    """Give by how much the fixes around each row agree that the curve is elsewhere, (n,) s.
+def _swings(series: _Series, weight: FloatArray, smooth: _Smooth, walk: float) -> FloatArray:
+    """Give the change of the drift around each row in standard deviations of the walk, (n,).
 
-    Where the drift changes faster than it usually does, the curve cuts the corner. The mean miss
-    over the smoother's own time constant, (1 / (weight a second * walk)) ** (1/4) to each side,
-    shows it; what chance explains is taken off.
+    Around means the smoother's own time constant, (1 / (weight a second * walk)) ** (1/4), to each
+    side: a sudden change is spread over it.
     """
-    time_s = np.cumsum(rows.series().step_s)
+    step_s, keep, loose = (np.array(column) for column in series[:3])
+    time_s = np.cumsum(step_s)
     rate = float(np.sum(weight)) / max(time_s[-1], 1e-9)
     side_s = (1 / (rate * walk)) ** 0.25
-    begin, end = np.searchsorted(time_s, time_s - side_s), np.searchsorted(time_s, time_s + side_s)
-    sums = [np.cumsum(np.append(0.0, v)) for v in (weight, weight * (rows.offset_s - smooth.offset_s))]
-    total, moment = (column[end] - column[begin] for column in sums)
-    total = np.maximum(total, 1e-9)
-    return np.asarray(np.maximum(np.abs(moment) / total - 2.5 / np.sqrt(total), 0.0))
+    begin = np.searchsorted(time_s, time_s - side_s)
+    end = np.searchsorted(time_s, time_s + side_s, side="right") - 1
+    spread = np.cumsum(walk * loose * step_s + DRIFT_RESET**2 * (1 - keep))
+    expected = np.sqrt(np.maximum(spread[end] - spread[begin], 1e-300))
+    return np.asarray(np.abs(smooth.drift[end] - smooth.drift[begin]) / expected)
 
 
 def _standard_misses(rows: _Rows, weight: FloatArray, smooth: _Smooth) -> FloatArray:
@@ -963,7 +975,7 @@ def _segment(
     chosen, since_ns = chosen[single], since_ns[single]
     offset_s = curve.smooth.offset_s[chosen] + rows.line * rows.since_s[chosen]
     drift = curve.smooth.drift[chosen] + rows.line
-    bound_s = BOUND_SIGMAS * np.sqrt(curve.smooth.offset_var[chosen]) + curve.misfit_s[chosen]
+    bound_s = BOUND_SIGMAS * np.sqrt(curve.smooth.offset_var[chosen])
     drift_bound = BOUND_SIGMAS * np.sqrt(curve.smooth.drift_var[chosen])
     knots = _knots(_seconds(since_ns), offset_s, drift, most)
     offset_ns = offset_ns + np.rint(offset_s[knots] * NS_PER_S).astype(np.int64)
@@ -984,7 +996,7 @@ def _segment(
 def _knots(since_s: FloatArray, offset_s: FloatArray, drift: FloatArray, most: int) -> IntArray:
     """Choose as few evenly spread points as keep the curve within the tolerance, or `most`."""
     last = since_s.size - 1
-    count = 2
+    count = FEW_KNOTS
     while True:
         knots = np.unique(np.rint(np.linspace(0, last, min(count, most))).astype(np.int64))
         if knots.size in (last + 1, most):

@@ -2,7 +2,7 @@
 
 Rules
 -----
-- Samples are float32 in +-1; one row of features a frame; everything is float32. Dither is always 0.
+- Samples are float32 in +-1, rows of features float32, one a frame. Dither is always 0.
 - A length in ms is floor(ms * rate / 1000) samples, as Kaldi has it, for every preset.
 - n samples give max(0, 1 + floor((n + slack) / hop)) rows; row t stands for the second
   (middle + t * hop) / rate and rests on `win` samples from `first + t * hop` on. Samples outside
@@ -20,9 +20,9 @@ Rules
   not finite, is a DataError. Silence gives the logarithm of the floor in every band.
 - Subtraction of the mean, energy and pre-emphasis are done a frame, in this order, as in Kaldi.
 - A row is a function of its own samples (and of the loudest band of the file with top_db): the
-  frames are computed in tiles of a fixed number of rows, counted from row 0, and unused rows of the
-  last tile are computed and dropped. OpenBLAS rounds a row differently with the number of
-  rows beside it and with the number of threads; here neither ever changes.
+  frames are computed in tiles counted from row 0 and filled up to a dozen of rows, and each matrix
+  product is too small for a second thread. OpenBLAS rounds a row differently with the number of
+  rows beside it and with the number of threads; here neither shows.
 
 References
 ----------
@@ -51,36 +51,49 @@ __all__ = ["Extractor", "Moments", "Recipe", "deltas", "moments", "normalize", "
 FeatureArray: TypeAlias = NDArray[np.float32]
 
 # A tile of 96 frames of 512 samples (192 KiB, and as much for its spectrum) was the fastest of
-# 16 to 256 frames. Multiples of 12 fit the rows that a kernel of OpenBLAS takes at a time.
+# 12 to 256 frames. OpenBLAS takes 12 rows at a time, scipy.fft 4; the rest goes a slower way that
+# rounds differently.
 _TILE_FLOATS = 96 * 512
 _TILE_ROWS = (96, 48, 24, 12)
+_ROWS_AT_ONCE = 12
 # OpenBLAS runs a product in one thread up to this many multiplications (interface/gemm.c).
 _ONE_THREAD = 65536 * 4
 
 _DB = 10 / math.log(10)
 _FLOAT32_EPS = 2.0**-23
+_FLOAT32_DB = 80.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Family:
     """What a preset fixes and no option changes.
 
-    log(max(x, floor)) * gain is its logarithm; the lifter's sine is counted from `lifter_from`.
+    Its logarithm is log(max(x, floor)) * gain, of samples times scale; the lifter's sine is counted
+    from `lifter_from`; triangles are straight over mel or Hz; torchaudio halves the rate as an
+    integer; librosa windows and transforms in float64.
     """
 
-    scale: float
-    floor: float
-    gain: float
-    is_periodic: bool
-    lifter_from: int
-    is_mel_triangle: bool
-    is_whole_nyquist: bool
+    scale: float = 1.0
+    floor: float = 1e-10
+    gain: float = _DB
+    is_periodic: bool = True
+    lifter_from: int = 1
+    is_mel_triangle: bool = False
+    is_whole_nyquist: bool = False
+    is_double: bool = False
 
 
 _FAMILIES = {
-    "librosa": _Family(1.0, 1e-10, _DB, True, 1, False, False),
-    "kaldi": _Family(32768.0, _FLOAT32_EPS, 1.0, False, 0, True, False),
-    "torchaudio": _Family(1.0, 1e-10, _DB, True, 1, False, True),
+    "librosa": _Family(is_double=True),
+    "kaldi": _Family(
+        scale=32768.0,
+        floor=_FLOAT32_EPS,
+        gain=1.0,
+        is_periodic=False,
+        lifter_from=0,
+        is_mel_triangle=True,
+    ),
+    "torchaudio": _Family(is_whole_nyquist=True),
 }
 
 
@@ -188,7 +201,9 @@ def _check_ranges(recipe: Recipe) -> None:
     for name, (least, most) in _RANGES.items():
         value = getattr(recipe, name)
         if isinstance(value, int | float) and not least <= value <= most:
-            raise UsageError(f"{value!r} is not between {least:g} and {most:g}", where=_option(name))
+            raise UsageError(
+                f"{value!r} is not between {least:g} and {most:g}", where=_option(name)
+            )
     if recipe.n_mfcc > recipe.n_mels:
         raise UsageError(
             f"{recipe.n_mfcc} coefficients of {recipe.n_mels} mel bands",
@@ -278,7 +293,7 @@ def preset(name: str, **changes: Any) -> Recipe:
     return Recipe(**values | changes)
 
 
-# Windows -------------------------------------------------------------------------------------------
+# Windows ------------------------------------------------------------------------------------------
 
 
 # w[i] = sum_k (-1)^k a[k] cos(2 pi k i / d), d the length (periodic) or one less (symmetric).
@@ -322,7 +337,7 @@ def _scipy_window(name: str, n_samples: int, *, is_periodic: bool) -> FloatArray
         ) from error
 
 
-# Padding -------------------------------------------------------------------------------------------
+# Padding ------------------------------------------------------------------------------------------
 
 
 def _pad_edge(samples: FeatureArray, index: IntArray, _reach: int) -> FeatureArray:
@@ -355,7 +370,7 @@ _PADS: dict[str, Callable[[FeatureArray, IntArray, int], FeatureArray | float]] 
 }
 
 
-# Mel filters and the cosine transform --------------------------------------------------------------
+# Mel filters and the cosine transform -------------------------------------------------------------
 
 
 _LINEAR_MELS_PER_HZ = 3 / 200
@@ -469,7 +484,7 @@ class _Product:
 
 
 def _groups(filled: NDArray[np.bool_], most: int) -> list[tuple[slice, slice]]:
-    """Cut columns into groups whose filled rows times columns are at most `most` (or one column)."""
+    """Cut columns into groups of at most `most` filled rows times columns, or of one column."""
     groups: list[tuple[slice, slice]] = []
     begin = 0
     for column in range(1, filled.shape[1] + 1):
@@ -487,10 +502,11 @@ def _extent(filled: NDArray[np.bool_]) -> slice:
 
 def _area(filled: NDArray[np.bool_]) -> int:
     extent = _extent(filled)
-    return (extent.stop - extent.start) * filled.shape[1]
+    n_rows: int = extent.stop - extent.start
+    return n_rows * filled.shape[1]
 
 
-# Frames --------------------------------------------------------------------------------------------
+# Frames -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,13 +566,21 @@ def _checked(samples: NDArray[Any]) -> FeatureArray:
     if samples.size == 0:
         raise DataError("the audio has no sample")
     checked = np.asarray(samples, dtype=np.float32)
-    # One product is five times as fast as isfinite; it may overflow where all samples are finite.
-    with np.errstate(over="ignore", invalid="ignore"):
-        is_plain = math.isfinite(np.dot(checked, checked))
-    if not is_plain and not np.isfinite(checked).all():
-        where = int(np.flatnonzero(~np.isfinite(checked))[0])
-        raise DataError(f"sample {where} is {checked[where]}, expected a finite number")
+    is_finite = np.isfinite(checked)
+    if not is_finite.all():
+        index = int(is_finite.argmin())
+        raise DataError(f"sample {index} is {checked[index]}, expected a finite number")
     return checked
+
+
+def _transform_dtype(recipe: Recipe) -> type[np.float32 | np.float64]:
+    """Give the type of the transform.
+
+    float32 leaves noise 140 dB below a frame's loudest bin. It shows where librosa, which
+    transforms in float64, keeps bands that low (lossy recordings: 0.03 instead of 0.0003).
+    """
+    keeps_all = recipe.top_db is None or recipe.top_db > _FLOAT32_DB
+    return np.float64 if keeps_all and _FAMILIES[recipe.preset].is_double else np.float32
 
 
 class Extractor:
@@ -596,14 +620,18 @@ class Extractor:
         self.empty_bands = tuple(np.flatnonzero(~filters.any(axis=0)).tolist())
         # Squares of real and imaginary parts lie side by side: adding them is part of the product.
         self._mel = _Product(np.repeat(filters, 2, axis=0), self._n_tile)
-        self._dct = _Product(_cosines(self.recipe), self._n_tile)
+        cosines = _cosines(self.recipe)
+        self._dct = _Product(cosines, self._n_tile)
+        self._first = self.recipe.n_mfcc - 1 if self.recipe.htk_compat else 0
+        self._first_gain = np.float32(cosines[:, self._first].sum())
 
     def _set_window(self) -> None:
         window = _window(self.recipe.window, self.n_win, is_periodic=self._family.is_periodic)
         self._before = (window[1:] * self.recipe.preemph).astype(np.float32)
         window[0] *= 1 - self.recipe.preemph
-        self._window = window.astype(np.float32)
-        self._frames = np.zeros((self._n_tile, self.n_fft), np.float32)
+        dtype = _transform_dtype(self.recipe)
+        self._window = window.astype(dtype)
+        self._frames = np.zeros((self._n_tile, self.n_fft), dtype)
         self._level = np.zeros((self._n_tile, self.n_win), np.float32)
         self._lagged = np.zeros((self._n_tile, self.n_win - 1), np.float32)
 
@@ -614,7 +642,7 @@ class Extractor:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the columns: `c0 c1 ...`, `mel0 ...`, `energy`, `delta_...`, `delta2_...`."""
+        """The names of the columns: `c0`, `mel0`, `energy`, `delta_c0`, `delta2_c0` and so on."""
         recipe = self.recipe
         if recipe.features == "mfcc":
             names = [f"c{k}" for k in range(recipe.n_mfcc)]
@@ -697,20 +725,23 @@ class Extractor:
         )
 
     def _logs(self, frames: FeatureArray) -> tuple[FeatureArray, FeatureArray]:
-        """Give the natural logarithms of bands and energies, rows filled up to whole tiles."""
-        n_rows = -(-len(frames) // self._n_tile) * self._n_tile
+        """Give the natural logarithms of bands and energies; rows are filled up to a dozen."""
+        n_rows = -(-len(frames) // _ROWS_AT_ONCE) * _ROWS_AT_ONCE
         logs = np.empty((n_rows, self.recipe.n_mels), np.float32)
         energies = np.ones(n_rows, np.float32)
-        floor = np.float32(self._family.floor)
-        for begin in range(0, len(frames), self._n_tile):
-            tile = slice(begin, begin + self._n_tile)
-            self._shape_frames(frames[tile], energies[tile])
-            spectrum = scipy.fft.rfft(self._frames).view(np.float32)
-            np.multiply(spectrum, spectrum, out=spectrum)
-            self._mel(spectrum, logs[tile])
-            np.maximum(logs[tile], floor, out=logs[tile])
-            np.log(logs[tile], out=logs[tile])
+        with np.errstate(divide="ignore"):  # an empty band: its floor is put in afterwards
+            for begin in range(0, n_rows, self._n_tile):
+                tile = slice(begin, begin + self._n_tile)
+                self._shape_frames(frames[tile], energies[tile])
+                self._mel(self._squares(len(logs[tile])), logs[tile])
+                np.log(logs[tile], out=logs[tile])
         return logs, energies
+
+    def _squares(self, n_rows: int) -> FeatureArray:
+        """Square real and imaginary parts of the spectra, [shape=(n_rows, 2 + n_fft // 2 * 2)]."""
+        spectrum = scipy.fft.rfft(self._frames[:n_rows]).astype(np.complex64, copy=False)
+        parts = spectrum.view(np.float32)
+        return np.multiply(parts, parts, out=parts)
 
     def _shape_frames(self, frames: FeatureArray, energies: FeatureArray) -> None:
         """Put mean-free, emphasised, windowed frames where the transform finds them."""
@@ -727,18 +758,35 @@ class Extractor:
             np.subtract(out[:, 1:], lagged, out=out[:, 1:])
 
     def _columns(self, logs: FeatureArray, n_frames: int) -> FeatureArray:
-        """Turn the logarithms of bands, which it may overwrite, into coefficients or decibels."""
-        recipe, gain = self.recipe, self._family.gain
-        if recipe.top_db is not None:
-            least = logs[:n_frames].max() - np.float32(recipe.top_db / gain)
-            np.maximum(logs, least, out=logs)
-        if recipe.features == "logmel":
-            return logs[:n_frames] * np.float32(gain)
-        columns = np.empty((len(logs), recipe.n_mfcc), np.float32)
+        """Turn the logarithms of bands, which it overwrites, into coefficients or decibels."""
+        level = self._take_level(logs, n_frames)
+        if self.recipe.features == "logmel":
+            return np.multiply(logs[:n_frames] + level, np.float32(self._family.gain))
+        columns = np.empty((len(logs), self.recipe.n_mfcc), np.float32)
         for begin in range(0, len(logs), self._n_tile):
             tile = slice(begin, begin + self._n_tile)
             self._dct(logs[tile], columns[tile])
-        return columns[:n_frames]
+        columns = columns[:n_frames]
+        columns[:, self._first] += level[:, 0] * self._first_gain
+        return columns
+
+    def _take_level(self, logs: FeatureArray, n_frames: int) -> FeatureArray:
+        """Subtract a level a row in place, the least with top_db, else its mean, and return it.
+
+        The level goes into the first coefficient only. Added up with 80 bands, one equal number
+        80 times over would cost it two digits (0.0007 instead of 0.0001).
+        """
+        least, top_db = np.float32(math.log(self._family.floor)), self.recipe.top_db
+        if top_db is None:
+            np.clip(logs, least, np.float32(np.inf), out=logs)
+            level: FeatureArray = logs.mean(axis=1, keepdims=True)
+            np.subtract(logs, level, out=logs)
+            return level[:n_frames]
+        loudest = logs[:n_frames].max() - np.float32(top_db / self._family.gain)
+        level = np.full((1, 1), max(least, loudest), np.float32)
+        np.subtract(logs, level, out=logs)
+        np.clip(logs, np.float32(0), np.float32(np.inf), out=logs)  # twice as fast as maximum
+        return level
 
     def _with_energy(self, columns: FeatureArray, energies: FeatureArray) -> FeatureArray:
         energies = np.log(np.maximum(energies, np.float32(_FLOAT32_EPS)))
@@ -750,7 +798,7 @@ class Extractor:
         return np.concatenate(parts[:: at or 1], axis=1)
 
 
-# Differences and normalisation ---------------------------------------------------------------------
+# Differences and normalisation --------------------------------------------------------------------
 
 
 # Savitzky-Golay over 9 rows, polynomial degree = derivative: slope of the line, and twice the

@@ -75,13 +75,13 @@ class StampAxis:
 
 @dataclass(frozen=True, slots=True)
 class KnotAxis:
-    """Times known at some samples and on straight lines between them: audio needs no stamp a sample.
+    """Times known at some samples and on straight lines between them, as audio has them.
 
     Parameters
     ----------
     n_samples_ : int
     knot_index : [shape=(k,), float64]
-        Sample numbers, strictly increasing, the first 0 and the last at least n_samples - 1; k >= 2.
+        Sample numbers, strictly increasing, from 0 to n_samples - 1 or more; k >= 2.
     knot_s : [shape=(k,), float64, s]
         Their times, strictly increasing.
     """

@@ -12,7 +12,7 @@ Rules
 - In each stretch the time of sample j is a line over j. It gets a smoothing spline on top only
   where the residuals, averaged over blocks of seconds, wander: where their von Neumann ratio is
   below what white noise gives once in 2000 stretches. A clock that keeps straight keeps the line.
-- Scatter that is two-sided is averaged (clipped at 4 sigma). Delays, which are one-sided (a sharp
+- Scatter that is two-sided is averaged (without what lies beyond 4 sigma). Delays, which are one-sided (a sharp
   lower edge, or packets), lie above the clock: the line is their lower envelope. Stamps cut to
   whole steps longer than a sample (whole seconds) lie below it by up to one step: the line runs
   so that each sample lies within its step.
@@ -20,8 +20,8 @@ Rules
 References
 ----------
 von Neumann, "Distribution of the ratio of the mean square successive difference to the variance",
-Ann. Math. Stat. 12 (1941). The spline is chosen by generalised cross-validation, Woltring, "A
-Fortran package for generalized, cross-validatory spline smoothing and differentiation" (1986).
+Ann. Math. Stat. 12 (1941). Eilers, "A perfect smoother", Anal. Chem. 75 (2003); its strength is
+chosen by restricted maximum likelihood, Wahba, Ann. Stat. 13 (1985).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import make_smoothing_spline
-from scipy.ndimage import median_filter, minimum_filter1d
+from scipy.interpolate import CubicSpline
+from scipy.linalg import cho_solve_banded, cholesky_banded
+from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
 from mmprep.timebase import BoolArray, FloatArray, IntArray
 
@@ -39,10 +40,13 @@ MIN_ROWS = 16
 RATE_TOLERANCE = 0.01
 MAX_HOLE = 10_000
 MAX_PHASE = 0.3
+MAX_SKEW = 300e-6
+"""No clock changes its rate by more: a fitted curve that does has miscounted samples."""
 
 _MAD = 1.4826
 _GAP = 1.5
 _SCATTERED = 0.15
+_PASSES = 12
 _BLOCK_S = 2.0
 _MAX_BLOCKS = 3000
 _SLOPE_PRIOR = 50e-6  # quartz runs within 50 ppm of its own mean; a short stretch knows no better
@@ -116,8 +120,9 @@ def dejitter(
     moved = float(np.abs(smooth.seconds - stamps_s).max())
     if moved > max_move_s:
         return Refusal(f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s")
-    if np.any(np.diff(smooth.seconds) <= 0):
-        return Refusal("the fitted times don't increase")
+    gain = np.diff(smooth.seconds) / np.diff(smooth.index) / smooth.period_s - 1
+    if np.delete(np.abs(gain), counted.bounds[1:-1] - 1).max() > MAX_SKEW or gain.min() <= -1:
+        return Refusal("lost samples can't be counted with certainty")
     return smooth
 
 
@@ -137,23 +142,43 @@ def _count(stamps: FloatArray, period: float) -> _Counted:
     step = np.diff(stamps)
     scatter = _MAD * float(np.median(np.abs(step - period)))
     packet = _packet_rows(step, period)
+    advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
     level = stamps - period * np.arange(stamps.size)
-    if packet > 1:
-        at, shift = _late_levels(level, step, period, rows=48 * packet, packet=packet)
-    elif scatter > _SCATTERED * period:
-        rows = int(np.clip(200 * (scatter / period) ** 2, 16, 4096))
-        at, shift = _late_levels(level, step, period, rows=rows, packet=1)
-    else:
+    if packet == 1 and scatter <= _SCATTERED * period:
         at = np.flatnonzero(step > _GAP * period)
-        shift = _level_steps(level, at)
-    lost = shift / period
-    whole = np.maximum(np.rint(lost / packet) * packet, 0).astype(np.int64)
-    doubt = (np.abs(lost - whole) > MAX_PHASE * packet) | (whole > MAX_HOLE)
-    advance = np.ones(step.size, dtype=np.int64)
-    advance[at] += whole
+        lost = _level_steps(level, at) / period
+        whole = np.maximum(np.rint(lost), 0)
+        advance[at] += whole.astype(np.int64)
+        doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
+    else:
+        advance += _lost_in_scatter(stamps, period, scatter, packet)
+        doubt = advance > MAX_HOLE
     index = np.concatenate([[0], np.cumsum(advance)])
-    bounds = np.concatenate([[0], at[doubt] + 1, [stamps.size]])
+    bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
     return _Counted(index, bounds, _period(stamps, index, bounds, period), packet, scatter)
+
+
+def _lost_in_scatter(stamps: FloatArray, period: float, scatter: float, packet: int) -> IntArray:
+    """Count the samples lost at each interval of scattered stamps or packets.
+
+    Holes close together hide each other, so those found are taken out and the search goes on.
+    """
+    rows = 48 * packet if packet > 1 else int(np.clip(500 * (scatter / period) ** 2, 16, 4096))
+    lost = np.zeros(stamps.size - 1, dtype=np.int64)
+    for _ in range(_PASSES):
+        index = np.concatenate([[0], np.cumsum(1 + lost)])
+        step = np.diff(stamps) - period * (1 + lost)
+        rise = _rise(stamps - period * index, rows, minimum=packet > 1)
+        at, shift = _late_levels(rise, step, period * packet, rows)
+        back, drop = _late_levels(
+            np.where(_near(lost, rows), -rise, 0.0), -step, period * packet, rows
+        )
+        if at.size == back.size == 0:
+            break
+        np.add.at(lost, at, np.rint(shift).astype(np.int64) * packet)
+        np.add.at(lost, back, -np.rint(drop).astype(np.int64) * packet)
+        lost = np.maximum(lost, 0)
+    return lost
 
 
 def _packet_rows(step: FloatArray, period: float) -> int:
@@ -178,8 +203,12 @@ def _level_steps(level: FloatArray, at: IntArray, rows: int = 16) -> FloatArray:
     ahead = np.minimum(np.append(at[1:], level.size - 1) - at, rows)
     behind = np.minimum(at - np.append(-1, at[:-1]), rows)
     offsets = np.arange(rows)
-    after = np.where(offsets < ahead[:, None], level.take(_clip(at[:, None] + 1 + offsets, level)), np.inf)
-    before = np.where(offsets < behind[:, None], level.take(_clip(at[:, None] - offsets, level)), np.inf)
+    after = np.where(
+        offsets < ahead[:, None], level.take(_clip(at[:, None] + 1 + offsets, level)), np.inf
+    )
+    before = np.where(
+        offsets < behind[:, None], level.take(_clip(at[:, None] - offsets, level)), np.inf
+    )
     return _row_medians(after, ahead) - _row_medians(before, behind)
 
 
@@ -188,36 +217,48 @@ def _clip(index: IntArray, level: FloatArray) -> IntArray:
 
 
 def _row_medians(values: FloatArray, count: IntArray) -> FloatArray:
-    """Take the median of the first `count` values of each sorted row; the rest are infinite."""
+    """Take the lower median of the first `count` values of a row; the rest are infinite."""
     values = np.sort(values, axis=1)
     row = np.arange(values.shape[0])
-    return np.asarray((values[row, (count - 1) // 2] + values[row, count // 2]) / 2)
+    return np.asarray(values[row, (count - 1) // 2])
 
 
 def _late_levels(
-    level: FloatArray, step: FloatArray, period: float, *, rows: int, packet: int
+    rise: FloatArray, step: FloatArray, unit: float, rows: int
 ) -> tuple[IntArray, FloatArray]:
-    """Find where scattered stamps become late for good, and by how much.
+    """Find where scattered stamps become late for good, and by how many units.
 
-    The level of a stretch of rows is its median, or for packets its minimum: the packet that came
-    quickest. Where the levels of the rows before and behind an interval differ by over half a
-    period (0.6 of a packet), the longest interval of the neighbourhood is the hole.
+    Returns
+    -------
+    at : [shape=(k,), int64]
+        In each neighbourhood where the level rises by over 0.6 unit, the longest of the intervals
+        where it rises by 0.9 of the most.
+    shift : [shape=(k,), float64]
+        The rise there, in units, 1 at least.
     """
-    rows = min(rows, max(level.size // 4, 1))
-    rise = _rise(level, rows, minimum=packet > 1)
-    rise -= np.median(rise)
-    raised = rise > (0.6 * packet * period if packet > 1 else 0.5 * period)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], raised.astype(np.int8), [0]])))
-    at = [
-        int(low + np.argmax(step[low:high]))
-        for low, high in zip(edges[::2], edges[1::2], strict=True)
-    ]
-    peak = [float(rise[low:high].max()) for low, high in zip(edges[::2], edges[1::2], strict=True)]
-    return np.array(at, dtype=np.int64), np.array(peak)
+    raised = np.flatnonzero(rise > 0.6 * unit)
+    apart = np.flatnonzero(np.diff(raised) > rows) + 1
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(raised, apart) if part.size]
+    at = np.array([_hole(rise, step, low, high) for low, high in spans], dtype=np.int64)
+    return at, np.maximum(rise[at] / unit, 1.0)
+
+
+def _hole(rise: FloatArray, step: FloatArray, low: int, high: int) -> int:
+    top = rise[low:high] >= 0.9 * rise[low:high].max()
+    return low + int(np.argmax(np.where(top, step[low:high], -np.inf)))
+
+
+def _near(lost: IntArray, rows: int) -> BoolArray:
+    return np.asarray(maximum_filter1d(lost, 2 * rows + 1, mode="constant") > 0)
 
 
 def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
-    """Give the level of `rows` rows behind each interval less that of those before it."""
+    """Give the level of `rows` rows behind each interval less that of those before it.
+
+    The level of a stretch of rows is its median, or for packets its minimum: the packet that came
+    quickest. The median of all rises, which a wrong period gives, is taken off.
+    """
+    rows = min(rows, max(level.size // 4, 1))
     if minimum:
         filtered = minimum_filter1d(level, rows, mode="nearest")
     else:
@@ -226,7 +267,8 @@ def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
     number = np.arange(level.size - 1)
     behind = np.clip(number + 1 + half, 0, level.size - 1)
     before = np.clip(number + 1 - (rows - half), 0, level.size - 1)
-    return np.asarray(filtered[behind] - filtered[before])
+    rise = filtered[behind] - filtered[before]
+    return np.asarray(rise - np.median(rise))
 
 
 def _period(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float) -> float:
@@ -248,7 +290,7 @@ def _irregular(stamps: FloatArray, counted: _Counted, nominal: float | None) -> 
     level = stamps - period * counted.index
     step = np.diff(level)
     step = np.delete(step, counted.bounds[1:-1] - 1)
-    if counted.scatter_s <= _SCATTERED * period and np.mean(np.abs(step) < 0.35 * period) < 0.95:
+    if counted.scatter_s <= _SCATTERED * period and np.mean(np.abs(step) < 0.35 * period) < 0.9:
         return "intervals differ too much"
     near, far = 16 * counted.packet, min(1024 * counted.packet, max(level.size // 4, 1))
     if far <= near:
@@ -316,11 +358,11 @@ def _fit(
     curve = _curve(centre, _LEVELS[estimate](level, starts, step_s), weight, counted.period_s)
     if estimate == "mean":
         for _ in range(2):
-            fit = curve(number)
-            sigma = _MAD * float(np.median(np.abs(level - fit)))
-            clipped = fit + np.clip(level - fit, -4 * sigma, 4 * sigma)
-            block = np.add.reduceat(clipped, starts) / weight
-            curve = _curve(centre, block, weight, counted.period_s)
+            off = level - curve(number)
+            kept = np.abs(off) <= 4 * _MAD * float(np.median(np.abs(off)))
+            count = np.add.reduceat(kept.astype(np.float64), starts)
+            shift = np.add.reduceat(np.where(kept, off, 0.0), starts) / np.maximum(count, 1.0)
+            curve = _curve(centre, curve(centre) + shift, np.maximum(count, 1e-3), counted.period_s)
     return curve(number), curve.wanders
 
 
@@ -399,15 +441,52 @@ def _spline(
     centre: FloatArray, left: FloatArray, weight: FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
     """Smooth block residuals; straight on beyond the outer blocks' centres."""
-    scale, unit = float(np.std(left)), float(centre[-1] - centre[0]) / (centre.size - 1)
-    spline = make_smoothing_spline((centre - centre[0]) / unit, left / scale, weight / weight.mean())
+    unit = float(centre[-1] - centre[0]) / (centre.size - 1)
+    scaled = (centre - centre[0]) / unit
+    spline = CubicSpline(scaled, _smoothed(scaled, left, weight / weight.mean()), bc_type="natural")
     slope = spline.derivative()
-    last = (centre[-1] - centre[0]) / unit
 
     def wander(number: FloatArray) -> FloatArray:
         at = (number - centre[0]) / unit
-        inside = np.clip(at, 0.0, last)
-        beyond = at - inside
-        return np.asarray((spline(inside) + beyond * slope(inside)) * scale)
+        inside = np.clip(at, 0.0, scaled[-1])
+        return np.asarray(spline(inside) + (at - inside) * slope(inside))
 
     return wander
+
+
+def _smoothed(at: FloatArray, values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Smooth values by a penalty on their second differences, its strength by REML.
+
+    Returns
+    -------
+    [shape=at.shape, float64]
+        The minimum of sum w (z - values)^2 + strength sum (second divided difference of z)^2.
+    """
+    penalty = _penalty(at)
+    count = values.size
+
+    def solve(strength: float) -> tuple[FloatArray, float]:
+        system = strength * penalty
+        system[2] += weight
+        factor = cholesky_banded(system)
+        fit = cho_solve_banded((factor, False), weight * values)
+        misfit = float((weight * values * (values - fit)).sum())
+        log_det = 2 * float(np.log(factor[2]).sum())
+        freedom = count - 2
+        cost = freedom * (np.log(misfit / freedom) - np.log(strength)) + log_det
+        return np.asarray(fit), float(cost)
+
+    strengths = np.geomspace(1e-2, 1e10, 49)
+    best = min(strengths, key=lambda strength: solve(float(strength))[1])
+    return solve(float(best))[0]
+
+
+def _penalty(at: FloatArray) -> FloatArray:
+    """Give the upper band form of D'D, D the second divided differences at uneven places."""
+    first, second = np.diff(at)[:-1], np.diff(at)[1:]
+    rows = np.stack([1 / first, -1 / first - 1 / second, 1 / second]) * 2 / (first + second)
+    band = np.zeros((3, at.size))
+    for i in range(3):
+        for j in range(i, 3):
+            band[2 - (j - i), j : j + rows.shape[1]] += rows[i] * rows[j]
+    return band

@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def period_of(stamps_ns: IntArray) -> float:
 
 
 def scatter_of(stamps_ns: IntArray, period_ns: float) -> float:
-    """Measure how far intervals scatter about the period, 1.4826 x median absolute deviation, ns."""
+    """Measure how far intervals scatter: 1.4826 x their median distance from the period, ns."""
     if stamps_ns.size < 2 or not period_ns > 0:
         return 0.0
     return _MAD * float(np.median(np.abs(np.diff(stamps_ns) - period_ns)))
@@ -219,7 +220,7 @@ def _blocks(stamps: IntArray, on_line: BoolArray, slack: int) -> Iterator[tuple[
     step = stamps[off[1:]] - stamps[off[:-1]]
     new = (np.diff(off) > 1) | (step < -slack) | (step > DAY_NS)
     starts = np.concatenate([[0], np.flatnonzero(new) + 1, [off.size]])
-    for low, high in zip(starts[:-1], starts[1:], strict=True):
+    for low, high in pairwise(starts.tolist()):
         yield int(off[low]), int(off[high - 1]) + 1
 
 

@@ -64,6 +64,8 @@ def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = 
     rest["inputs"] = tuple(str(path) for path in rest.pop("inputs", ()))
     how = {key: rest.pop(key) for key in _ENGINE_KEYS if key in rest}
     depfile = rest.pop("depfile", None)
+    if "lock_wait" in rest:
+        rest["lock_wait_s"] = rest.pop("lock_wait")
     arguments, out = rest["inputs"], str(rest["output"])
     with started(name, how) as (engine, cpus):
         module = importlib.import_module(f"mmprep.steps.{name}")

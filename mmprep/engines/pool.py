@@ -27,8 +27,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.reduction import ForkingPickler
@@ -210,7 +210,7 @@ class Pool:
             while not self.workers.keys().isdisjoint(w.number for w in busy):
                 if time.monotonic() > end_s:
                     break
-                wait(self.home.signs(), CLOSE_S)
+                _wait(self.home.signs(), CLOSE_S)
                 for number, _ in self.home.ends():
                     self.bury(number)
         for worker in busy:
@@ -359,7 +359,7 @@ class _Run(Generic[T, R]):
         """Wait for any sign of the workers and act on it."""
         begin_s = time.monotonic()
         links = [worker.link for worker in self._pool.workers.values() if worker.is_open]
-        wait([*self._pool.home.signs(), *links], self._wait_s(longest_s))
+        _wait([*self._pool.home.signs(), *links], self._wait_s(longest_s))
         # A stopped or sleeping machine is no item's fault: a turn counts a tick at most.
         self._age(min(time.monotonic() - begin_s, TICK_S))
         for worker in list(self._pool.workers.values()):
@@ -494,6 +494,13 @@ def _fate(code: int) -> tuple[str, str]:
     return "crashed", f"its worker crashed ({name})"
 
 
+def _wait(signs: Sequence[Any], longest_s: float) -> None:
+    if signs:
+        wait(signs, longest_s)
+    else:  # Windows doesn't wait for nothing
+        time.sleep(longest_s)
+
+
 # --- where workers come from
 
 
@@ -538,9 +545,11 @@ class _Nursery:
     """A process with the modules loaded that forks workers; see `worker`."""
 
     def __init__(self, preload: tuple[str, ...]) -> None:
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        with ExitStack() as undo:
+            self._control, theirs = map(undo.enter_context, socket.socketpair())
             self._process = _interpreter("nursery", preload, theirs.fileno())
+            undo.pop_all()
+        theirs.close()
         _end_of_stdin(self._process)
         self._is_ready = False
         self.n_threads = 0

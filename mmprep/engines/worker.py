@@ -216,9 +216,9 @@ class _Nursery:
         os.set_inheritable(fd, False)  # noqa: FBT003
         if folder := os.environ.get("NUMBA_CACHE_DIR"):
             os.environ["NUMBA_CACHE_DIR"] = str(Path(folder, str(number)))
-        if os.getppid() == nursery:  # else it died before its death could be asked for
-            serve(Connection(fd))
-        _leave(CLEAN_EXIT)
+        if os.getppid() != nursery:  # it died before its death could be asked for
+            _leave(PARENT_GONE)
+        _serve_and_leave(Connection(fd))
 
     def _reap(self) -> None:
         for number, pid in list(self._pids.items()):
@@ -253,6 +253,20 @@ def _death_signal() -> functools.partial[object]:
 
 
 # --- a worker
+
+
+def _serve_and_leave(pool: Connection[Any, Any]) -> NoReturn:
+    """Serve; whatever happens, never return into the nursery, whose other workers go on."""
+    status = 1
+    try:
+        serve(pool)
+        status = CLEAN_EXIT
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else 1
+    finally:
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc()
+        _leave(status)
 
 
 def serve(pool: Connection[Any, Any]) -> None:

@@ -48,6 +48,7 @@ _SUFFIXES = """
 AUDIO_SUFFIXES = frozenset(_SUFFIXES.split())
 BLOCK_S = 30.0
 MAX_BLOCK_VALUES = 1 << 24
+CODED_SLACK = 4096
 # FFmpeg estimates the length of these from a bit rate or from stamps; the header claims nothing.
 ESTIMATED = ("aac", "ac3", "amr", "eac3", "mp3", "mpeg", "mpegts")
 
@@ -109,6 +110,16 @@ class Audio:
     stamp_error_s: float
     decoder: str
     codec: str
+
+    @property
+    def is_short(self) -> bool:
+        """Whether samples are missing that the header claims.
+
+        Coded audio may lack up to 4096: headers count the encoder's delay or not.
+        """
+        exact = any(name in self.codec for name in ("pcm", "flac", "float", "double", "alac"))
+        allowed = 0 if exact else CODED_SLACK
+        return self.n_declared is not None and self.n_declared - self.n_decoded > allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +232,16 @@ class _FFmpegSource:
         names = self._container.format.name.split(",")
         if self._stream.duration is None or any(name in ESTIMATED for name in names):
             return None
-        duration_s = self._stream.duration * Fraction(self._stream.time_base)
-        return int(round(duration_s * rate_hz))
+        duration_s: Fraction = self._stream.duration * Fraction(self._stream.time_base)
+        n_samples = round(duration_s * rate_hz)
+        if "ogg" in names and self._stream.codec_context.name == "opus":
+            return n_samples - self._opus_lead()
+        return n_samples
+
+    def _opus_lead(self) -> int:
+        """Count what FFmpeg adds to the length of an Ogg Opus track: pre-skip and start."""
+        head = bytes(self._stream.codec_context.extradata or b"")
+        return int.from_bytes(head[10:12], "little") + max(0, self._stream.start_time or 0)
 
     def _start_s(self) -> float:
         stamp_s = None if self._first is None else _stamp_s(self._first)
@@ -311,14 +330,22 @@ def _open(path: MediaPath, track: int) -> tuple[_Source, Header]:
 
         try:
             source = _SoundFileSource(path, header)
-        except soundfile.LibsndfileError:
-            header = replace(header, plain=False)
+        except soundfile.LibsndfileError as error:
+            return _second_try(path, header, track, error.error_string), header
         else:
             if track:
                 source.close()
                 raise UsageError(f"no audio track {track}: the file has 1", where=str(path))
             return source, header
     return _FFmpegSource(path, header, track), header
+
+
+def _second_try(path: MediaPath, header: Header, track: int, first: str) -> _Source:
+    try:
+        return _FFmpegSource(path, header, track)
+    except DataError as error:
+        what = f"{error.what}; libsndfile says: {first.strip().rstrip('.')}"
+        raise DataError(what, where=error.where, hint=error.hint) from error
 
 
 class AudioReader:

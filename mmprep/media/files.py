@@ -91,11 +91,18 @@ def open_container(path: MediaPath) -> InputContainer:
 
     name = checked(path)
     with ffmpeg_errors(path):
-        return av.open(
-            f"file:{name}",
-            container_options={"protocol_whitelist": "file", "format_whitelist": DEMUXERS},
-            metadata_errors="replace",
-        )
+        try:
+            return av.open(
+                f"file:{name}",
+                container_options={"protocol_whitelist": "file", "format_whitelist": DEMUXERS},
+                metadata_errors="replace",
+            )
+        except av.error.ArgumentError as error:
+            raise DataError(
+                "not in a format that mmprep reads",
+                where=str(path),
+                hint="convert it to wav or mp4 first; lists of other files are never followed",
+            ) from error
 
 
 def is_timed(container: InputContainer) -> bool:

@@ -158,9 +158,10 @@ def _format(body: bytes, order: str) -> _Format | None:
     if len(body) < 16:
         return None
     tag, n_channels, _, _, block, n_bits = struct.unpack(f"{order}HHIIHH", body[:16])
-    if tag == EXTENSIBLE and len(body) >= 26:
-        (tag,) = struct.unpack(f"{order}H", body[24:26])
-    return _Format(tag, n_channels, block, n_bits)
+    if tag == EXTENSIBLE and len(body) >= 28:
+        (tag,) = struct.unpack(f"{order}I", body[24:28])
+    # Some writers give too small a block; a sample never takes less than its bits.
+    return _Format(tag, n_channels, max(block, n_channels * ((n_bits + 7) // 8)), n_bits)
 
 
 def _data(file: BinaryIO, form: _Format | None, size: int, end: int, path: Path) -> Header:

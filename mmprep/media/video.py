@@ -112,15 +112,16 @@ class VideoTrack:
 
     @property
     def start_s(self) -> float:
-        """The time of the first frame."""
-        return float(int(self.pts[0]) * self.time_base)
+        """The time of the first frame that is shown."""
+        shown = self.pts[~self.discarded]
+        return float(int(shown[0] if shown.size else self.pts[0]) * self.time_base)
 
     @property
     def duration_s(self) -> float:
-        """From the first stamp to the last, and one median interval more."""
+        """From the first frame that is shown to the last frame, and one median interval more."""
         intervals = np.diff(self.pts)
         last = float(np.median(intervals)) if intervals.size else 0.0
-        return (float(self.pts[-1] - self.pts[0]) + last) * float(self.time_base)
+        return (float(self.pts[-1]) + last) * float(self.time_base) - self.start_s
 
     @property
     def is_variable(self) -> bool:

@@ -137,10 +137,17 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class StepName:
-    """Which step it is; the version changes when its results do."""
+    """Which step it is; the version changes when its results do.
+
+    Parameters
+    ----------
+    record : str
+        Its commit record: dataset.json, or that of foreign files.
+    """
 
     name: str
     version: int
+    record: str = RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,12 @@ class Contents:
         Final name -> Placed, shards and all other files.
     extra_inputs : tuple of str
         Files that belong to no task (labels, datasets).
+    media_root : Path, optional
+        Where the records' sources lie.
+    texts : dict
+        Small files by final name, their bytes.
+    with_manifest : bool
+        Write manifest.jsonl; foreign files have their own.
     folders : tuple of str
         The folders that were walked: a new file in one of them makes the data set stale.
     """
@@ -176,7 +189,10 @@ class Contents:
     labels: dict[str, LabelCount] = field(default_factory=dict)
     extra_inputs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    media_root: Path | None = None
     n_rejected_rows: int = 0
+    texts: dict[str, bytes] = field(default_factory=dict)
+    with_manifest: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -291,7 +307,7 @@ class Run:
             entries = journal.read(self.partial / MARK / "journal.jsonl")
             self._ledgers.append(journal.Ledger(self.partial, published=False, entries=entries))
         entries = journal.read(self.out / MARK / "committed.jsonl")
-        if (self.out / RECORD).exists():
+        if (self.out / self.step.record).exists():
             self._ledgers.append(journal.Ledger(self.out, published=True, entries=entries))
 
     def _hold(self) -> None:
@@ -425,7 +441,9 @@ class Run:
             "free_bytes": files.free_bytes(self.out),
         }
         inputs = tuple(path for task in tasks for path in task.inputs)
-        return StepResult("planned", self.out / RECORD, inputs, n_tasks=len(tasks), totals=totals)
+        return StepResult(
+            "planned", self.out / self.step.record, inputs, n_tasks=len(tasks), totals=totals
+        )
 
     def commit(self, contents: Contents) -> StepResult:
         """Publish a data set, or find that it stands there already.
@@ -440,13 +458,13 @@ class Run:
         status = "partial" if self.failures else "built"
         if not self.run.force and self._stands(written):
             status = "up-to-date"
-            os.utime(self.out / RECORD)
+            os.utime(self.out / self.step.record)
             self._drop_leftover()
         else:
             self._publish(written)
         return StepResult(
             status,
-            self.out / RECORD,
+            self.out / self.step.record,
             (*written.inputs, *contents.folders),
             tuple(self.failures),
             len(self._entries),
@@ -460,7 +478,7 @@ class Run:
 
     def _stands(self, written: _Written) -> bool:
         try:
-            if (self.out / RECORD).read_bytes() != written.record:
+            if (self.out / self.step.record).read_bytes() != written.record:
                 return False
             return all(
                 (self.out / name).stat().st_size == n_bytes
@@ -470,7 +488,7 @@ class Run:
             return False
 
     def _drop_leftover(self) -> None:
-        if (self.partial / RECORD).exists():
+        if (self.partial / self.step.record).exists():
             files.remove_tree(self.partial)
 
     def _publish(self, written: _Written) -> None:
@@ -482,12 +500,17 @@ class Run:
             files.write_new(self.partial / name, data)
         files.write_new(self.partial / MARK / "committed.jsonl", self._committed(written))
         files.sync_tree(self.partial)
-        files.write_whole(self.partial / RECORD, written.record)
+        files.write_whole(self.partial / self.step.record, written.record)
         self._exchange()
 
     def _committed(self, written: _Written) -> bytes:
-        root = {"root": str(self.root), "inputs": written.inputs}
-        files.write_new(self.partial / MARK / "run.json", msgspec.json.encode(root) + b"\n")
+        media_root = written.contents.media_root
+        note = {
+            "root": str(self.root),
+            "media_root": str(media_root) if media_root else None,
+            "inputs": written.inputs,
+        }
+        files.write_new(self.partial / MARK / "run.json", msgspec.json.encode(note) + b"\n")
         return journal.encode(self._entries.values())
 
     def _exchange(self) -> None:
@@ -518,10 +541,9 @@ class _Written:
     def of(cls, run: Run, contents: Contents) -> _Written:
         """Write a data set in memory; records are encoded once."""
         inputs = run_inputs(run, contents)
-        texts = {
-            "manifest.jsonl": b"".join(codec.encode_records(contents.records)),
-            "inputs.jsonl": _input_lines(run, inputs),
-        }
+        texts = {**contents.texts, "inputs.jsonl": _input_lines(run, inputs)}
+        if contents.with_manifest:
+            texts["manifest.jsonl"] = b"".join(codec.encode_records(contents.records))
         if run.failures:
             texts["failures.jsonl"] = _lines(failure.line() for failure in run.failures)
         sizes = {name: placed.n_bytes for name, placed in contents.placed.items()}

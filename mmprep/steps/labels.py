@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from mmprep.errors import DataError, UsageError
-from mmprep.manifest.model import LabelValue, Record
+from mmprep.manifest.model import LabelValue, Record, field_value
 
 NULLS = frozenset({"", "n/a", "N/A", "NA", "NaN", "nan", "NULL", "null"})
 INTERVAL = ("begin_s", "end_s")
@@ -104,9 +104,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _key(record: Record, name: str) -> str:
-    if name in {"id", "session", "subject", "split", "source"}:
-        return str(getattr(record, name) or "")
-    return str(record.extra.get(name, record.labels.get(name, "")))
+    return field_value(record, name) or ""
 
 
 def read(path: str, on: str | None) -> LabelTable:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
+from mmprep.errors import DataError
 from mmprep.tables.schema import KINDS, RANK, widest
 from mmprep.tables.stamps import StampReader
 from mmprep.timebase import BoolArray, IntArray
@@ -45,7 +46,7 @@ _LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
 _NUMBER = r"(?i)^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
 _WIDE_INTEGER = r"^[+-]?[0-9]{16,}$"
 _COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]*)?([eE][+-]?[0-9]+)?$"
-_LF, _ZERO, _NINE, _SPACE, _PLUS, _MINUS, _X = b"\n09 +-x"
+_LF, _ZERO, _SPACE, _PLUS, _MINUS, _POINT, _X = b"\n0 +-.x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,21 +391,37 @@ class BlockParser:
     # --- the careful way ---------------------------------------------------------------------
 
     def _careful(self, lines: _Lines, rows: IntArray, bad: dict[int, str]) -> Parsed:
-        for line, reason in self._cell_faults(lines, rows):
-            bad.setdefault(line, reason)
         text, kept = self._text(lines, rows, bad)
         table = self._read(text, self._text_types(), kept.size)
         if table is None:
-            raise _unsplit(self.layout, lines, rows)
-        self._check_empty(lines, rows, kept, table, bad)
-        if bad and len(bad) and self.on_bad_row != "null" and kept.size != rows.size - len(bad):
-            text, kept = self._text(lines, rows, bad)
-            table = self._read(text, self._text_types(), kept.size)
-            if table is None:
-                raise _unsplit(self.layout, lines, rows)
+            for line, reason in self._cell_faults(lines, rows):
+                bad.setdefault(line, reason)
+            kept, table = self._read_rest(lines, rows, bad)
+        if self._check_empty(lines, rows[kept], table, bad):
+            kept, table = self._read_rest(lines, rows, bad)
         parsed = self._parsed(lines, rows, kept, bad)
         self._convert(parsed, table, lines, rows)
         return parsed
+
+    def _read_rest(
+        self, lines: _Lines, rows: IntArray, bad: dict[int, str]
+    ) -> tuple[IntArray, pa.Table]:
+        text, kept = self._text(lines, rows, bad)
+        table = self._read(text, self._text_types(), kept.size)
+        if table is None:
+            for line in rows:
+                alone = lines.raw(line) + b"\n"
+                if int(line) not in bad and self._read(alone, self._text_types(), 1) is None:
+                    bad[int(line)] = "the line does not split into cells"
+            text, kept = self._text(lines, rows, bad)
+            table = self._read(text, self._text_types(), kept.size)
+        if table is None:
+            raise DataError(
+                f"{rows.size} rows do not split into cells",
+                where=self.layout.where,
+                hint="say --delimiter and --quote, or --quote none",
+            )
+        return kept, table
 
     def _text_types(self) -> dict[str, pa.DataType]:
         types = dict.fromkeys(map(str, self._read_channels().values()), pa.string())
@@ -414,14 +431,16 @@ class BlockParser:
         return types
 
     def _check_empty(
-        self, lines: _Lines, rows: IntArray, kept: IntArray, table: pa.Table, bad: dict[int, str]
-    ) -> None:
+        self, lines: _Lines, line_of: IntArray, table: pa.Table, bad: dict[int, str]
+    ) -> bool:
+        """Add the rows with a value in a cell that must be empty; say whether there are any."""
+        n_before = len(bad)
         for index, name in enumerate(self.layout.cells):
             if name is None:
                 filled = _one_chunk(table.column(str(index))).is_valid()
-                for k in np.flatnonzero(filled.to_numpy(zero_copy_only=False)):
-                    line = int(rows[kept[k]])
-                    bad.setdefault(line, self._count_reason_extra(lines, line))
+                for line in line_of[filled.to_numpy(zero_copy_only=False)]:
+                    bad.setdefault(int(line), self._count_reason_extra(lines, int(line)))
+        return len(bad) > n_before
 
     def _count_reason_extra(self, lines: _Lines, line: int) -> str:
         n_named = sum(name is not None for name in self.layout.cells)
@@ -504,10 +523,6 @@ def _filter(parsed: Parsed, keep: BoolArray) -> None:
         parsed.stamps_ns, parsed.is_valid = parsed.stamps_ns[keep], parsed.is_valid[keep]
 
 
-def _unsplit(layout: Layout, lines: _Lines, rows: IntArray) -> Exception:
-    return RuntimeError(f"{layout.where}: {rows.size} rows of {len(lines)} lines do not split")
-
-
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -521,7 +536,7 @@ def _zero_hits(data: NDArray[np.uint8], delimiter: int, chunk: int = 1 << 18) ->
         before, here, after = piece[1:-2], piece[2:-1], piece[3:]
         found = here == _ZERO
         found &= ((after - np.uint8(_ZERO)) < 10) | ((after | np.uint8(0x20)) == _X)
-        found &= (before == delimiter) | (before < _ZERO)
+        found &= (before == delimiter) | ((before < _ZERO) & (before != _POINT))
         places = np.flatnonzero(found) + begin
         if places.size:
             hits.append(places[_starts_cell(padded, places + 2, delimiter)])

@@ -285,11 +285,12 @@ class StampReader:
         return stamps, valid
 
     def _from_text(self, cells: pa.Array) -> tuple[IntArray, BoolArray]:
-        if pa.types.is_decimal(self.type):
-            try:
-                return _decimal_ns(cells.cast(self.type), self.unit)
-            except pa.ArrowInvalid:
-                pass  # a cell is no decimal of that many digits: see which
+        if self.unit in DECIMALS:
+            for type_ in (self.type, pa.decimal128(38, DECIMALS[self.unit] + 9)):
+                try:
+                    return _decimal_ns(cells.cast(type_), self.unit)
+                except pa.ArrowInvalid:
+                    continue  # a cell is no decimal of that many digits
         return self._text_ns(cells)
 
     def _text_ns(self, cells: pa.Array) -> tuple[IntArray, BoolArray]:

@@ -1,0 +1,501 @@
+"""Repair the stamps of a stream: order, repeats, jitter, gaps.
+
+Rules
+-----
+- `order` puts rows in order and names those that can't be kept; `dejitter` moves the stamps of a
+  regular stream onto a line, where that is justified.
+- A gap is an interval over 1.5 nominal periods; a run is what lies between two gaps. Where the
+  measured rate is off the nominal one by a third or more, the measured period counts; an
+  irregular stream without a nominal rate has a gap where an interval is over 10 median ones.
+- Events are never moved and have no runs: they are sorted, and a repeat is the same stamp with
+  the same value.
+- Every row of the stream is kept, a repeat, or corrupt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep.align import order
+from mmprep.align.axis import Axis, KnotAxis, StampAxis
+from mmprep.align.dejitter import Refusal, Smooth, dejitter
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+
+GAP_PERIODS = 1.5
+IRREGULAR_GAP = 10.0
+EDGE_SLACK_S = 1e-6
+EDGE_SLACK_PERIODS = 0.02
+MAX_MOVE_S = 1.0
+_DISBELIEF = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How long the intervals between stamps are, before the repair.
+
+    Parameters
+    ----------
+    edges_s : [shape=(n_bins + 1,), float64, s]
+        The last bin also counts what is longer; steps back count as the first.
+    counts : [shape=(n_bins,), int64]
+    """
+
+    edges_s: FloatArray
+    counts: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What was done to the stamps of a stream.
+
+    Parameters
+    ----------
+    is_dejittered : bool
+    reason : str
+        Why not; empty if dejittered.
+    estimate : str
+        `mean`, `envelope`, `cut` or `none`.
+    moved_p99_s, moved_max_s : float
+        How far stamps moved, of all kept rows.
+    n_shifted, n_late, n_lost : int
+        Rows whose jumped stamp was put back, rows sorted in, samples that never came.
+    n_stretches, n_wandering : int
+        See `dejitter`.
+    in_packets : bool
+    intervals : Histogram
+    """
+
+    is_dejittered: bool = False
+    reason: str = ""
+    estimate: str = "none"
+    moved_p99_s: float = 0.0
+    moved_max_s: float = 0.0
+    n_shifted: int = 0
+    n_late: int = 0
+    n_lost: int = 0
+    n_stretches: int = 0
+    n_wandering: int = 0
+    in_packets: bool = False
+    intervals: Histogram | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """A stream with one strictly rising time a sample.
+
+    Parameters
+    ----------
+    name, kind : str
+    origin_ns : int
+        Nanoseconds of second 0 of `axis` on the session clock.
+    axis : Axis
+        The time of each kept sample; see `stamps_ns`. Of events only rising.
+    runs : [shape=(n_runs + 1,), int64]
+        Run r holds samples `[runs[r], runs[r + 1])`.
+    source : [shape=(n_in, *frame_shape)]
+        All readings of the stream, in row order.
+    rows : [shape=(n_samples,), int64], optional
+        The row of each kept sample; None where sample i is row i.
+    period_s : float
+        The nominal period, or the measured one where there is none or it can't be true; NaN
+        where neither is known.
+    effective_rate_hz : float
+        Measured; NaN of irregular streams.
+    is_regular : bool
+        Samples lie evenly within a run, so a sinc may be used.
+    n_corrupt, n_duplicate : int
+    """
+
+    name: str
+    kind: str
+    origin_ns: int
+    axis: Axis
+    runs: IntArray
+    source: NDArray[Any]
+    rows: IntArray | None
+    channels: tuple[str, ...]
+    units: tuple[str | None, ...]
+    nominal_rate_hz: Fraction | None
+    period_s: float
+    effective_rate_hz: float
+    is_regular: bool
+    n_corrupt: int
+    n_duplicate: int
+    repairs: Repairs
+
+    @property
+    def n_in(self) -> int:
+        """The rows of the stream."""
+        return int(self.source.shape[0])
+
+    @property
+    def n_samples(self) -> int:
+        """The samples kept."""
+        return self.axis.n_samples
+
+    @property
+    def n_gaps(self) -> int:
+        """The gaps between the first and the last sample."""
+        return max(self.runs.size - 2, 0)
+
+    @property
+    def rate_ppm(self) -> float:
+        """The effective rate against the nominal one, parts per million; NaN if unknown."""
+        if self.nominal_rate_hz is None:
+            return float("nan")
+        return (self.effective_rate_hz / float(self.nominal_rate_hz) - 1) * 1e6
+
+    @property
+    def edge_slack_s(self) -> float:
+        """How far outside of a run a time still counts as on its end."""
+        if not self.period_s > 0:
+            return EDGE_SLACK_S
+        return min(EDGE_SLACK_S, EDGE_SLACK_PERIODS * self.period_s)
+
+    @property
+    def coverage_ns(self) -> tuple[int, int]:
+        """The stretch `[begin, end)` that the samples stand for; the last one for a period.
+
+        Raises
+        ------
+        DataError
+            No sample is left.
+        """
+        if self.n_samples == 0:
+            raise DataError("no row has a usable stamp", where=self.name)
+        last = self.n_samples - 1
+        begin = float(self.axis.seconds(0, 1)[0])
+        end = float(self.axis.seconds(last, last + 1)[0])
+        end += self.period_s if self.kind != "events" and self.period_s > 0 else 0.0
+        return self.origin_ns + round(begin * NS_PER_S), self.origin_ns + round(end * NS_PER_S)
+
+    @property
+    def gaps_ns(self) -> IntArray:
+        """Give each gap: the last sample before it and the first behind it.
+
+        Returns
+        -------
+        [shape=(n_gaps, 2), int64, ns]
+        """
+        inner = self.runs[1:-1]
+        pairs = [self.axis.seconds(int(at) - 1, int(at) + 1) for at in inner]
+        if not pairs:
+            return np.zeros((0, 2), dtype=np.int64)
+        return self.origin_ns + np.rint(np.stack(pairs) * NS_PER_S).astype(np.int64)
+
+    def stamps_ns(self, begin: int = 0, end: int | None = None) -> IntArray:
+        """Give the session times of samples `[begin, end)`."""
+        seconds = self.axis.seconds(begin, self.n_samples if end is None else end)
+        return self.origin_ns + np.rint(seconds * NS_PER_S).astype(np.int64)
+
+    def values(self, begin: int, end: int) -> NDArray[Any]:
+        """Give the readings of samples `[begin, end)`."""
+        if self.rows is None:
+            return np.asarray(self.source[begin:end])
+        return np.asarray(self.source[self.rows[begin:end]])
+
+    def pick(self, samples: IntArray) -> NDArray[Any]:
+        """Give the readings of some samples."""
+        return np.asarray(self.source[samples if self.rows is None else self.rows[samples]])
+
+    def __repr__(self) -> str:
+        return f"Repaired({self.name!r}, {self.n_samples} of {self.n_in}, {self.n_gaps} gaps)"
+
+
+def repair(
+    stream: Stream,
+    session_ns: IntArray,
+    *,
+    unreadable: BoolArray | None = None,
+    dejitters: bool = True,
+    max_move_s: float = MAX_MOVE_S,
+) -> Repaired:
+    """Put the samples of a stream in order and give each its time.
+
+    Parameters
+    ----------
+    stream : Stream
+    session_ns : [shape=(n,), int64, ns]
+        The stream's stamps, put on the session clock row by row.
+    unreadable : [shape=(n,), bool], optional
+        Rows that could not be read; also those stamped `order.UNREADABLE`.
+    dejitters : bool
+        False leaves stamps as they came.
+    max_move_s : float
+        The cap on how far dejittering may move a stamp; two periods at least.
+    """
+    if session_ns.shape != stream.stamps_ns.shape:
+        raise DataError(
+            f"{stream.n_samples} rows with {session_ns.size} session times", where=stream.name
+        )
+    if stream.kind == "events":
+        return _repair_events(stream, session_ns, unreadable)
+    usable = session_ns[session_ns != order.UNREADABLE]
+    measured_ns = order.period_of(usable)
+    placed = order.in_order(
+        session_ns, period_ns=_believed(stream, measured_ns), unreadable=unreadable
+    )
+    origin_ns = int(placed.stamps_ns[0]) if placed.stamps_ns.size else 0
+    stamps_s = (placed.stamps_ns - origin_ns) / NS_PER_S
+    fit: Smooth | Refusal = Refusal("not asked for")
+    if dejitters:
+        fit = _dejitter(stream, placed, stamps_s, max_move_s)
+    if isinstance(fit, Smooth):
+        return _regular(stream, placed, fit, origin_ns, stamps_s)
+    return _as_stamped(stream, placed, fit, origin_ns)
+
+
+def regular(
+    stream: Stream,
+    knot_index: FloatArray,
+    knot_ns: IntArray,
+) -> Repaired:
+    """Take a stream whose samples lie evenly by construction, such as decoded audio.
+
+    Parameters
+    ----------
+    stream : Stream
+        With a nominal rate; its stamps are not looked at, `n_samples` and `data` are.
+    knot_index : [shape=(k,), float64]
+        Sample numbers from 0 to n_samples - 1 or more, k >= 2, a few a minute.
+    knot_ns : [shape=(k,), int64, ns]
+        Their times on the session clock.
+    """
+    return regular_data(
+        stream.name,
+        stream.data,
+        knot_index,
+        knot_ns,
+        kind=stream.kind,
+        channels=stream.channels,
+        units=stream.units,
+        nominal_rate_hz=stream.nominal_rate_hz,
+    )
+
+
+def regular_data(
+    name: str,
+    data: NDArray[Any],
+    knot_index: FloatArray,
+    knot_ns: IntArray,
+    *,
+    nominal_rate_hz: Fraction | None,
+    kind: str = "audio",
+    channels: tuple[str, ...] = (),
+    units: tuple[str | None, ...] = (),
+) -> Repaired:
+    """Take readings, which may be a memory map, that lie evenly between knots; see `regular`."""
+    origin_ns = int(knot_ns[0])
+    seconds = (knot_ns - origin_ns) / NS_PER_S
+    axis = KnotAxis(int(data.shape[0]), np.asarray(knot_index, dtype=np.float64), seconds)
+    rate = float((knot_index[-1] - knot_index[0]) / (seconds[-1] - seconds[0]))
+    return Repaired(
+        name=name,
+        kind=kind,
+        origin_ns=origin_ns,
+        axis=axis,
+        runs=np.array([0, axis.n_samples], dtype=np.int64),
+        source=data,
+        rows=None,
+        channels=channels,
+        units=units,
+        nominal_rate_hz=nominal_rate_hz,
+        period_s=float(1 / nominal_rate_hz) if nominal_rate_hz else 1 / rate,
+        effective_rate_hz=rate,
+        is_regular=True,
+        n_corrupt=0,
+        n_duplicate=0,
+        repairs=Repairs(reason="samples lie evenly as they are"),
+    )
+
+
+def _believed(stream: Stream, measured_ns: float) -> float:
+    """Choose the nominal period, or the measured one where the nominal can't be true, ns."""
+    if stream.nominal_rate_hz is None:
+        return measured_ns
+    nominal_ns = float(NS_PER_S / stream.nominal_rate_hz)
+    ratio = measured_ns / nominal_ns
+    return measured_ns if ratio >= _DISBELIEF or ratio <= 1 / _DISBELIEF else nominal_ns
+
+
+def _dejitter(
+    stream: Stream, placed: order.Order, stamps_s: FloatArray, max_move_s: float
+) -> Smooth | Refusal:
+    period_s = order.period_of(placed.stamps_ns) / NS_PER_S
+    nominal_s = float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None
+    device_ns = stream.stamps_ns[placed.rows]
+    step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
+    return dejitter(
+        stamps_s,
+        period_s=nominal_s if nominal_s and placed.in_packets else period_s,
+        nominal_s=nominal_s,
+        step_s=step_s,
+        max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
+    )
+
+
+def _regular(
+    stream: Stream, placed: order.Order, fit: Smooth, origin_ns: int, stamps_s: FloatArray
+) -> Repaired:
+    moved = np.abs(fit.seconds - stamps_s)
+    repairs = Repairs(
+        is_dejittered=True,
+        estimate=fit.estimate,
+        moved_p99_s=float(np.percentile(moved, 99)),
+        moved_max_s=float(moved.max()),
+        n_lost=int(fit.index[-1]) + 1 - fit.index.size,
+        n_stretches=fit.n_stretches,
+        n_wandering=fit.n_wandering,
+    )
+    period_s = _believed(stream, fit.period_s * NS_PER_S) / NS_PER_S
+    return _built(
+        stream,
+        placed,
+        fit.seconds,
+        origin_ns,
+        repairs,
+        period_s=period_s,
+        gap_s=GAP_PERIODS * period_s,
+        effective_rate_hz=1 / fit.period_s,
+    )
+
+
+def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns: int) -> Repaired:
+    """Keep the stamps: sorted, and of equal ones the first."""
+    by_time = np.argsort(placed.stamps_ns, kind="stable")
+    stamps = placed.stamps_ns[by_time]
+    first = np.concatenate([[True], np.diff(stamps) > 0])[: stamps.size]
+    kept = replace(
+        placed,
+        rows=placed.rows[by_time][first],
+        stamps_ns=stamps[first],
+        n_duplicate=placed.n_duplicate + int(stamps.size - first.sum()),
+    )
+    seconds = (kept.stamps_ns - origin_ns) / NS_PER_S
+    intervals = np.diff(seconds)
+    median_s = float(np.median(intervals)) if intervals.size else float("nan")
+    if stream.nominal_rate_hz is None:
+        period_s, gap_s = median_s, IRREGULAR_GAP * median_s
+    else:
+        period_s = _believed(stream, median_s * NS_PER_S) / NS_PER_S
+        gap_s = GAP_PERIODS * period_s
+    return _built(
+        stream,
+        kept,
+        seconds,
+        origin_ns,
+        Repairs(reason=refusal.reason),
+        period_s=period_s,
+        gap_s=gap_s,
+        effective_rate_hz=_even_rate(intervals, gap_s),
+    )
+
+
+def _even_rate(intervals: FloatArray, gap_s: float) -> float:
+    """Measure the rate of stamps that lie evenly as they are; NaN where they don't."""
+    inside = intervals[intervals <= gap_s] if intervals.size else intervals
+    if inside.size == 0 or np.abs(inside - np.median(inside)).max() > 0.1 * np.median(inside):
+        return float("nan")
+    return float(1 / inside.mean())
+
+
+def _built(
+    stream: Stream,
+    placed: order.Order,
+    seconds: FloatArray,
+    origin_ns: int,
+    repairs: Repairs,
+    *,
+    period_s: float,
+    gap_s: float,
+    effective_rate_hz: float,
+) -> Repaired:
+    breaks = np.flatnonzero(np.diff(seconds) > gap_s) + 1
+    whole = placed.rows.size == stream.n_samples and bool(np.all(np.diff(placed.rows) == 1))
+    return Repaired(
+        name=stream.name,
+        kind=stream.kind,
+        origin_ns=origin_ns,
+        axis=StampAxis(seconds),
+        runs=np.concatenate([[0], breaks, [seconds.size]]).astype(np.int64),
+        source=stream.data,
+        rows=None if whole else placed.rows,
+        channels=stream.channels,
+        units=stream.units,
+        nominal_rate_hz=stream.nominal_rate_hz,
+        period_s=period_s,
+        effective_rate_hz=effective_rate_hz,
+        is_regular=not np.isnan(effective_rate_hz),
+        n_corrupt=placed.n_corrupt,
+        n_duplicate=placed.n_duplicate,
+        repairs=replace(
+            repairs,
+            n_shifted=placed.n_shifted,
+            n_late=placed.n_late,
+            in_packets=placed.in_packets,
+            intervals=_histogram(placed.stamps_ns, period_s),
+        ),
+    )
+
+
+def _histogram(stamps_ns: IntArray, period_s: float, n_bins: int = 60) -> Histogram:
+    """Count intervals in 60 bins from 0 to 3 periods."""
+    edges = np.linspace(0.0, 3.0 * period_s if period_s > 0 else 3.0, n_bins + 1)
+    intervals = np.clip(np.diff(stamps_ns) / NS_PER_S, 0.0, edges[-1])
+    return Histogram(edges, np.histogram(intervals, edges)[0].astype(np.int64))
+
+
+def _repair_events(stream: Stream, session_ns: IntArray, unreadable: BoolArray | None) -> Repaired:
+    readable = session_ns != order.UNREADABLE
+    if unreadable is not None:
+        readable &= ~unreadable
+    rows = np.flatnonzero(readable)
+    rows = rows[np.argsort(session_ns[rows], kind="stable")]
+    new = _new_events(session_ns[rows], stream.data[rows])
+    kept = rows[new]
+    origin_ns = int(session_ns[kept[0]]) if kept.size else 0
+    seconds: FloatArray = (session_ns[kept] - origin_ns) / NS_PER_S
+    return Repaired(
+        name=stream.name,
+        kind=stream.kind,
+        origin_ns=origin_ns,
+        axis=_EventAxis(seconds),
+        runs=np.array([0, kept.size], dtype=np.int64),
+        source=stream.data,
+        rows=kept,
+        channels=stream.channels,
+        units=stream.units,
+        nominal_rate_hz=stream.nominal_rate_hz,
+        period_s=float("nan"),
+        effective_rate_hz=float("nan"),
+        is_regular=False,
+        n_corrupt=int(stream.n_samples - rows.size),
+        n_duplicate=int(rows.size - kept.size),
+        repairs=Repairs(reason="events are never moved"),
+    )
+
+
+def _new_events(stamps_ns: IntArray, values: NDArray[Any]) -> BoolArray:
+    """Mark the events that no earlier one repeats, stamp and value."""
+    seen: set[tuple[int, object]] = set()
+    new = np.ones(stamps_ns.size, dtype=bool)
+    for i, (stamp, value) in enumerate(zip(stamps_ns.tolist(), values.tolist(), strict=True)):
+        key = (stamp, str(value))
+        new[i] = key not in seen
+        seen.add(key)
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class _EventAxis(StampAxis):
+    """Times of events, of which several may be equal."""
+
+    def __post_init__(self) -> None:
+        self.stamps_s.setflags(write=False)

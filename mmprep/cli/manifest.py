@@ -1,0 +1,143 @@
+"""`mmprep manifest validate|split|stats|export`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from mmprep.cli import api, options, output
+from mmprep.errors import CheckError
+
+dataset = click.argument("dataset", metavar="DATASET")
+
+
+@click.group("manifest")
+def command() -> None:
+    """Validate, split, count and export manifests."""
+
+
+@command.command()
+@dataset
+@click.option("--checksums", is_flag=True, help="Read every file and compare its sha256.")
+@click.option(
+    "--subset", default="1/1", show_default=True, metavar="K/N", help="Hash one part of the files."
+)
+@click.option("--leakage", metavar="FIELD", help="No value of this field may be in two splits.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+)
+@click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr.")
+def validate(**given: Any) -> None:
+    """Find everything that is wrong with a data set; exit 1 if anything is."""
+    from mmprep.steps import check
+
+    checked = check.check(
+        given["dataset"],
+        checksums=given["checksums"],
+        subset=given["subset"],
+        leakage=given["leakage"],
+    )
+    styles: dict[str, Callable[[Any], str]] = {
+        "text": str,
+        "json": check.finding_json,
+        "github": check.github,
+    }
+    for finding in checked.findings:
+        click.echo(styles[given["style"]](finding))
+    if not given["quiet"]:
+        output.print_line(
+            f"mmprep: {checked.n_records} records, {checked.n_files} files,"
+            f" {checked.n_bytes} bytes, {checked.n_bytes_hashed} hashed,"
+            f" {len(checked.findings)} findings"
+        )
+    if checked.n_errors:
+        raise CheckError(f"{checked.n_errors} errors", where=given["dataset"])
+
+
+@command.command()
+@dataset
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def stats(dataset: str, *, as_json: bool) -> None:
+    """Count records, hours, labels per split, and class weights."""
+    from mmprep.steps import check
+
+    found = check.count(dataset)
+    if as_json:
+        output.print_json(found)
+        return
+    for line in stats_lines(found):
+        click.echo(line)
+
+
+def stats_lines(found: dict[str, Any]) -> list[str]:
+    """Write counts as a table: a row for all, one a split, one a class."""
+    splits = found["splits"]
+    lines = ["split\trecords\thours\tsubjects\tsessions"]
+    for name, part in {"(all)": found, **splits}.items():
+        lines.append(
+            f"{name}\t{part['records']}\t{part['hours']:.4f}"
+            f"\t{part['subjects']}\t{part['sessions']}"
+        )
+    if found["labels"]:
+        lines += ["", "\t".join(["label", "records", "share", "weight", *splits])]
+    n_labelled = sum(found["labels"].values())
+    for name, count in found["labels"].items():
+        weight = found["weights"].get(name)
+        per_split = [str(part["labels"].get(name, 0)) for part in splits.values()]
+        shown = "" if weight is None else f"{weight:.4f}"
+        lines.append("\t".join([name, str(count), f"{count / n_labelled:.1%}", shown, *per_split]))
+    return lines
+
+
+@command.command()
+@dataset
+@options.output
+@click.option("--by", default="subject", show_default=True, help="Groups that are never torn.")
+@click.option(
+    "--ratios", default="train=0.8,val=0.1,test=0.1", show_default=True, metavar="NAME=SHARE,..."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--method", type=click.Choice(["balanced", "hash"]), default="balanced", show_default=True
+)
+@click.option("--stratify", default="label", show_default=True, metavar="FIELD")
+@click.option("--lists", metavar="train=F,val=F,...", help="Files of ids, one a line.")
+@click.option("--folds", type=click.IntRange(min=2), metavar="K", help="Write folds, not splits.")
+@click.option("--leave-one-out", is_flag=True, help="A fold a group.")
+@click.option("--allow-absent", is_flag=True, help="A class may be absent from train (weight 0).")
+@options.run
+def split(dataset: str, **given: Any) -> None:
+    """Put groups of records into splits, and weigh the classes of train."""
+    api.run_and_print("split", {"inputs": (dataset,), **given})
+
+
+@command.command()
+@dataset
+@options.output
+@click.option("--to", "target", type=click.Choice(["nemo"]), required=True, help="The format.")
+@click.option("--split", "splits", multiple=True, metavar="S", help="[default: all]")
+@click.option(
+    "--audio",
+    type=click.Choice(["reference", "wav", "flac", "none"]),
+    default="reference",
+    show_default=True,
+    help="Name the source files, or write the shards' sound as files.",
+)
+@click.option(
+    "--path-mode",
+    default="relative",
+    show_default=True,
+    metavar="relative|absolute|prefix=STR",
+    help="How paths are written.",
+)
+@click.option("--media-root", metavar="DIR", help="Where the sources of the data set are.")
+@options.run
+def export(dataset: str, **given: Any) -> None:
+    """Write what another trainer reads: its files, and mmprep.json as the make target."""
+    api.run_and_print("export", {"inputs": (dataset,), **given})

@@ -1,0 +1,60 @@
+"""`manifest validate` and `manifest stats`: read only, never mend."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mmprep.errors import UsageError
+from mmprep.manifest import codec, folder, stats, validate
+from mmprep.steps import datasets
+
+
+def check(
+    path: str, *, checksums: bool, subset: str = "1/1", leakage: str | None = None
+) -> validate.Checked:
+    """Find all that is wrong with a data set.
+
+    Raises
+    ------
+    UsageError
+        The folder holds no data set, or `--subset` is no part.
+    """
+    root = Path(path)
+    record = root / validate.RECORD
+    if not record.is_file():
+        raise UsageError(
+            f"is no data set: it has no {validate.RECORD}",
+            where=path,
+            hint="name a folder that a mmprep command wrote",
+        )
+    return validate.validate(
+        record.read_bytes(),
+        codec.scan_manifest(root / validate.MANIFEST),
+        folder.Folder(root),
+        checksums=checksums,
+        subset=validate.parse_subset(subset),
+        leakage=leakage,
+    )
+
+
+def count(path: str) -> dict[str, Any]:
+    """Count records, hours, labels and splits, with the weights of the train split."""
+    data = datasets.load(path)
+    found = stats.collect(data.records)
+    weights = found.weights(allow_absent=True)
+    return {**found.to_json(), "weights": weights}
+
+
+def github(finding: validate.Finding) -> str:
+    """Write a finding as an annotation of GitHub's."""
+    text = finding.what.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{finding.severity} title={finding.where}::{text}"
+
+
+def finding_json(finding: validate.Finding) -> str:
+    """Write a finding as one JSON object."""
+    return msgspec.json.encode(asdict(finding)).decode()

@@ -1,0 +1,132 @@
+"""A data set of mmprep as the input of a step: its record, its lines, its files to carry over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest import codec
+from mmprep.manifest.model import Dataset, FileEntry, Record, ShardEntry, StreamRef
+from mmprep.steps.base import MARK, RECORD, Placed
+
+MANIFEST = "manifest.jsonl"
+_OWN = frozenset({MANIFEST, "inputs.jsonl", "failures.jsonl"})
+
+
+@dataclass(frozen=True, slots=True)
+class InputDataset:
+    """A data set that a step reads.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is, absolute.
+    dataset : Dataset
+        Its dataset.json.
+    records : tuple of Record
+        Its manifest.
+    """
+
+    folder: Path
+    dataset: Dataset
+    records: tuple[Record, ...]
+
+    @property
+    def record_path(self) -> str:
+        """The path of dataset.json."""
+        return str(self.folder / RECORD)
+
+    def file_hash(self, name: str) -> str:
+        """Give the sha256 of one of its files, as its record has it.
+
+        Raises
+        ------
+        DataError
+            The record does not list the file.
+        """
+        shards = self.dataset.shard_entries()
+        entry = shards.get(name) or self.dataset.files.get(name)
+        if entry is None:
+            raise DataError(f"{name} is not listed", where=self.record_path)
+        return entry.sha256
+
+    def carried(self) -> dict[str, Placed]:
+        """List all files that a step carries over as they are."""
+        entries: dict[str, ShardEntry | FileEntry] = {**self.dataset.shard_entries()}
+        entries |= {k: v for k, v in self.dataset.files.items() if k not in _OWN}
+        return {
+            name: Placed(self.folder / name, entry.bytes, entry.sha256)
+            for name, entry in entries.items()
+        }
+
+    @property
+    def media_root(self) -> Path | None:
+        """Where its raw inputs were, as it was made; None if that is not known."""
+        try:
+            note: dict[str, Any] = msgspec.json.decode(
+                (self.folder / MARK / "run.json").read_bytes()
+            )
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return Path(note["media_root"]) if note.get("media_root") else None
+
+
+def load(folder: str | Path) -> InputDataset:
+    """Read a data set.
+
+    Raises
+    ------
+    UsageError
+        The folder holds no data set.
+    DataError
+        dataset.json or a line of the manifest is malformed.
+    """
+    path = Path(folder)
+    try:
+        data = (path / RECORD).read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"is no data set: it has no {RECORD}",
+            where=str(folder),
+            hint="name a folder that a mmprep command wrote",
+        ) from error
+    dataset = codec.decode_dataset(data, where=str(path / RECORD))
+    records = tuple(codec.read_manifest(path / MANIFEST))
+    return InputDataset(path, dataset, records)
+
+
+def stream(record: Record, name: str) -> StreamRef:
+    """Give a stream of a record.
+
+    Raises
+    ------
+    UsageError
+        It has none of that name.
+    """
+    if name not in record.streams:
+        raise UsageError(
+            f"there is no stream {name!r}",
+            where=record.id,
+            hint=f"its streams: {', '.join(record.streams)}",
+        )
+    return record.streams[name]
+
+
+def check_unique(records: Iterable[Record]) -> None:
+    """Refuse two records of one id.
+
+    Raises
+    ------
+    UsageError
+        An id occurs twice.
+    """
+    seen: set[str] = set()
+    for record in records:
+        if record.id in seen:
+            raise UsageError(f"the id {record.id!r} occurs twice", hint="rename one of the inputs")
+        seen.add(record.id)

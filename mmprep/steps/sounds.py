@@ -1,0 +1,80 @@
+"""Sound files as the input of a step: which they are, their ids, how much they decode to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from mmprep.errors import DataError, UsageError
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.steps.inputs import Inputs
+
+# Decoded float32 bytes for a byte of the file, so that shards can be planned without opening it.
+_PCM = (".wav", ".aif", ".aiff", ".au", ".sph", ".caf", ".w64")
+_EXPANSION = {**dict.fromkeys(_PCM, 2), ".flac": 4}
+_LOSSY, _IN_VIDEO = 20, 2
+
+
+def decoded_bytes(name: str, n_bytes: int) -> int:
+    """Guess how many bytes of float32 a file decodes to."""
+    suffix = suffix_of(name)
+    if suffix in VIDEO_SUFFIXES and suffix not in AUDIO_SUFFIXES:
+        return n_bytes * _IN_VIDEO
+    return n_bytes * _EXPANSION.get(suffix, _LOSSY)
+
+
+def suffix_of(name: str) -> str:
+    """Give the last suffix in lower case."""
+    return PurePosixPath(name).suffix.lower()
+
+
+def sound_names(inputs: Inputs) -> Iterator[str]:
+    """Find the sound files; a file that is named must be one (or a video, for its sound).
+
+    Raises
+    ------
+    UsageError
+        A named file has another suffix.
+    DataError
+        There is none at all.
+    """
+    found = False
+    for name in inputs.names:
+        suffix = suffix_of(name)
+        if suffix in AUDIO_SUFFIXES or (name in inputs.named and suffix in VIDEO_SUFFIXES):
+            found = True
+            yield name
+        elif name in inputs.named:
+            raise UsageError("is no sound file that is known", where=inputs.path(name))
+    if not found:
+        raise DataError(
+            f"no sound file among {len(inputs.names)} files",
+            where=str(inputs.root),
+            hint=f"known suffixes: {' '.join(sorted(AUDIO_SUFFIXES))}",
+        )
+
+
+def unique_ids(names: Sequence[str], root_name: str) -> dict[str, str]:
+    """Give each file its id: its name less the suffix.
+
+    Raises
+    ------
+    UsageError
+        Two files would have one id.
+    """
+    ids: dict[str, str] = {}
+    for name in names:
+        taken = ids.setdefault(name.removesuffix(PurePosixPath(name).suffix), name)
+        if taken != name:
+            raise UsageError(
+                f"{taken} and {name} would both be {PurePosixPath(name).stem!r}",
+                where=root_name,
+                hint="leave one of them out with --exclude",
+            )
+    return {name: item_id for item_id, name in ids.items()}
+
+
+def folder_of(item_id: str, root_name: str) -> str:
+    """Give the session of a file that no layout places: its folder, the root's name at the top."""
+    folder = item_id.rpartition("/")[0]
+    return folder or root_name

@@ -1,0 +1,163 @@
+"""`manifest split`: who trains, who validates, who tests; the weights of the classes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmprep import files
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest import split, stats
+from mmprep.manifest.model import Record
+from mmprep.steps import base, datasets
+from mmprep.steps.base import Contents, Engine, Progress, RunOptions, StepName, StepResult
+
+STEP = StepName("split", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Options of `manifest split`.
+
+    Parameters
+    ----------
+    by : str
+        The field whose values are never torn.
+    ratios : str
+        `train=0.8,val=0.1,test=0.1`.
+    method : str
+        `balanced` or `hash`.
+    lists : str, optional
+        `train=F,val=F,test=F`: files of ids (or values of `by`), one a line.
+    n_folds : int, optional
+        Write `fold` in place of `split`.
+    """
+
+    inputs: tuple[str, ...]
+    by: str = "subject"
+    ratios: str = "train=0.8,val=0.1,test=0.1"
+    method: str = "balanced"
+    seed: int = 0
+    stratify: str = "label"
+    lists: str | None = None
+    folds: int | None = None
+    leave_one_out: bool = False
+    allow_absent: bool = False
+    root: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """The records with their splits, and how close they came."""
+
+    records: list[Record]
+    closeness: dict[str, Any] = field(default_factory=dict)
+
+
+def run(
+    config: Config,
+    options: RunOptions,
+    *,
+    engine: Engine = base.serial,
+    progress: Progress | None = None,
+) -> StepResult:
+    """Write a data set whose records name their split or fold, with class weights."""
+    if len(config.inputs) != 1:
+        raise UsageError("give one data set")
+    data = datasets.load(config.inputs[0])
+    placing = _placed(data.records, config)
+    content = asdict(config)
+    for name in ("inputs", "root", "include", "exclude"):
+        content.pop(name)
+    content["lists"] = _list_hashes(config.lists)
+    with base.open_run(
+        STEP, content, options, root=data.folder, engine=engine, progress=progress
+    ) as session:
+        for name, near in placing.closeness.items():
+            session.progress.say(_close_text(name, near))
+        return session.commit(_contents(data, placing, config))
+
+
+def _contents(data: datasets.InputDataset, placing: _Placing, config: Config) -> Contents:
+    found = stats.collect(placing.records)
+    weights = found.weights(allow_absent=config.allow_absent)
+    splits: dict[str, Any] = {
+        name: {"records": part.n_records, "seconds": round(float(part.seconds), 9)}
+        for name, part in found.splits.items()
+        if name != stats.NO_SPLIT
+    }
+    return Contents(
+        placing.records,
+        modalities=data.dataset.modalities,
+        sessions=data.dataset.sessions,
+        placed=data.carried(),
+        splits=splits,
+        labels=found.label_counts(weights),
+        extra_inputs=(data.record_path,),
+        media_root=data.media_root,
+        n_rejected_rows=data.dataset.totals.rejected_rows,
+        extra=data.dataset.extra,
+    )
+
+
+def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
+    if config.lists:
+        placed = split.listed(_lists(config.lists))
+        key = "id" if not {r.id for r in records}.isdisjoint(placed) else config.by
+        return _Placing(list(split.assign(records, placed, by=key)))
+    groups = split.count_groups(records, by=config.by, stratify=config.stratify)
+    if config.folds or config.leave_one_out:
+        return _Placing(list(split.assign_folds(records, _folds(groups, config), by=config.by)))
+    ratios = split.parse_ratios(config.ratios)
+    if config.method == "hash":
+        placed = split.hashed(groups, ratios, seed=config.seed)
+    else:
+        placed = split.balanced(groups, ratios, seed=config.seed)
+    near = split.closeness(groups, placed, ratios)
+    return _Placing(list(split.assign(records, placed, by=config.by)), dict(near))
+
+
+def _folds(groups: split.Groups, config: Config) -> dict[str, int]:
+    if config.leave_one_out:
+        return split.leave_one_out(groups)
+    return split.folds(groups, config.folds or 0, seed=config.seed)
+
+
+def _close_text(name: str, near: split.Closeness) -> str:
+    return (
+        f"{name}: {near.n_groups} groups, {near.n_records} records,"
+        f" {near.share_of_records:.1%} (asked {near.ratio:.1%})"
+    )
+
+
+def _list_paths(text: str) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+    for part in text.split(","):
+        name, _, path = part.partition("=")
+        if not name or not path:
+            raise UsageError(f"{part!r} is not SPLIT=FILE", where="--lists")
+        paths[name] = Path(path)
+    return paths
+
+
+def _lists(text: str) -> dict[str, list[str]]:
+    return {name: _lines(path) for name, path in _list_paths(text).items()}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise DataError("is not UTF-8", where=str(path)) from error
+    return [line.split()[0] for line in text.splitlines() if line.strip()]
+
+
+def _list_hashes(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    return {name: files.digest(path) for name, path in _list_paths(text).items()}

@@ -1,0 +1,584 @@
+"""Tables on disk: Parquet with checked pages, encodings chosen by trial, stamps kept exactly.
+
+Rules
+-----
+- Every page carries a checksum, and every read verifies it: without both, most flipped bits come
+  back as wrong data.
+- The first column is `id` (a dictionary, constant), then `time`, then the channels.
+- Schema metadata `mmprep` is JSON: `start_ns` (the first stamp on the source's clock), `absolute`,
+  `rate_hz` ("num/den" or null) and `clock`. The stamp of a row on the source's clock is its `time`
+  where that is absolute, else start_ns + time.
+- The same rows give the same bytes, however they arrive: row groups are cut by row count and size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mmprep import files
+from mmprep.errors import DataError, UsageError
+from mmprep.signals import Stream
+from mmprep.tables.schema import Column, TableSchema, stored_kind
+from mmprep.tables.stamps import NULL_STAMP_NS, RateMeter
+from mmprep.timebase import BoolArray, IntArray, rate_text
+
+GROUP_ROWS = 1_000_000
+GROUP_BYTES = 128 << 20
+TRIAL_ROWS = 1 << 14
+COMPRESSION_LEVEL = 1
+READ_ROWS = 1 << 18
+
+_TYPES = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "float32": pa.float32(),
+    "string": pa.string(),
+}
+_DICTIONARY = "RLE_DICTIONARY"
+_CANDIDATES = {
+    "int64": ("DELTA_BINARY_PACKED", _DICTIONARY),
+    "float64": ("BYTE_STREAM_SPLIT", _DICTIONARY, "PLAIN"),
+    "float32": ("BYTE_STREAM_SPLIT", _DICTIONARY, "PLAIN"),
+    "string": (_DICTIONARY, "PLAIN"),
+}
+_ID_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFacts:
+    """What is known of a table's time.
+
+    Parameters
+    ----------
+    start_ns, end_ns : int or None
+        The first and the latest stamp on the source's clock; None without any stamp.
+    rate_hz : Fraction or None
+        Nominal where the source names it, else measured; None for irregular rows.
+    """
+
+    start_ns: int | None
+    end_ns: int | None
+    rate_hz: Fraction | None
+    absolute: bool
+
+
+def arrow_schema(schema: TableSchema, facts: TimeFacts) -> pa.Schema:
+    """Give the Arrow schema of one table of a stream."""
+    time_type = pa.timestamp("ns", "UTC") if schema.time.absolute else pa.duration("ns")
+    rate = rate_text(facts.rate_hz) if facts.rate_hz is not None else ""
+    time_meta = {"source_name": schema.time.source_name, "rate_hz": rate, "unit": "ns"}
+    fields = [
+        pa.field("id", _ID_TYPE),
+        pa.field("time", time_type, metadata=_filled(time_meta)),
+        *(_field(column, schema, rate) for column in schema.columns),
+    ]
+    about = {
+        "start_ns": facts.start_ns or 0,
+        "absolute": schema.time.absolute,
+        "rate_hz": rate or None,
+        "clock": "utc" if schema.time.absolute else "device",
+    }
+    return pa.schema(fields, metadata={"mmprep": json.dumps(about)})
+
+
+def _field(column: Column, schema: TableSchema, rate: str) -> pa.Field:
+    about = {
+        "unit": column.unit or "",
+        "channel": column.name,
+        "rate_hz": rate,
+        "source_name": column.source_name or column.name,
+    }
+    return pa.field(column.name, _TYPES[stored_kind(column, schema)], metadata=_filled(about))
+
+
+def _filled(about: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in about.items() if value}
+
+
+def choose_encodings(sample: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[str, str]:
+    """Choose each column's encoding: the smallest of its candidates on the first rows.
+
+    Returns
+    -------
+    dict
+        Column -> Parquet encoding; `RLE_DICTIONARY` for a dictionary.
+    """
+    chosen = {}
+    for field in sample.schema:
+        candidates = _CANDIDATES.get(_kind_of(field.type), ("DELTA_BINARY_PACKED",))
+        column = sample.select([field.name])
+        sizes = [_trial(column, encoding, level) for encoding in candidates]
+        chosen[field.name] = candidates[int(np.argmin(sizes))]
+    chosen["id"] = _DICTIONARY
+    return chosen
+
+
+def _kind_of(type_: pa.DataType) -> str:
+    return next((kind for kind, known in _TYPES.items() if known == type_), "")
+
+
+def _trial(column: pa.Table, encoding: str, level: int) -> int:
+    out = pa.BufferOutputStream()
+    with pq.ParquetWriter(out, column.schema, **_options(dict.fromkeys(column.column_names, encoding), level)) as writer:
+        writer.write_table(column)
+    found = pq.read_metadata(pa.BufferReader(out.getvalue()))
+    if not found.num_row_groups:
+        return 0
+    return int(found.row_group(0).column(0).total_compressed_size)
+
+
+def _options(encodings: Mapping[str, str], level: int) -> dict[str, Any]:
+    plain = {name: code for name, code in encodings.items() if code != _DICTIONARY}
+    dictionary = [name for name, code in encodings.items() if code == _DICTIONARY]
+    return {
+        "use_dictionary": dictionary or False,
+        "column_encoding": plain or None,
+        "compression": "zstd",
+        "compression_level": level,
+        "write_page_checksum": True,
+        "version": "2.6",
+    }
+
+
+class TableWriter:
+    """Write one table of a stream, batch by batch, with flat memory.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file grows; its folder must be there.
+    schema : TableSchema
+        The stream's schema; columns that a batch lacks are written as missing.
+    item_id : str
+        The value of `id`.
+    rate_hz : Fraction, optional
+        The nominal rate; without it the rate of the first row group is measured.
+    irregular : bool
+        The source says that there is no rate.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: TableSchema,
+        *,
+        item_id: str,
+        rate_hz: Fraction | None = None,
+        irregular: bool = False,
+        level: int = COMPRESSION_LEVEL,
+    ) -> None:
+        self._path, self._schema, self._id, self._level = path, schema, item_id, level
+        self._rate_hz, self._irregular = rate_hz, irregular
+        self._waiting: list[pa.RecordBatch] = []
+        self._stamps: list[IntArray] = []  # of the first row group, until the rate is measured
+        self._writer: pq.ParquetWriter | None = None
+        self._facts = TimeFacts(None, None, rate_hz, schema.time.absolute)
+        self._end_ns: int | None = None
+        self._start_ns: int | None = None
+        self.n_rows = 0
+        self._raw = pa.schema(
+            [
+                pa.field("time", pa.int64()),
+                *(pa.field(c.name, _TYPES[stored_kind(c, schema)]) for c in schema.columns),
+            ]
+        )
+
+    def add(
+        self,
+        stamps_ns: IntArray,
+        is_valid: BoolArray | None,
+        columns: Mapping[str, pa.Array],
+    ) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        stamps_ns : [shape=(n,), int64, ns]
+            On the source's clock.
+        is_valid : [shape=(n,), bool], optional
+            False where the stamp is missing.
+        columns : mapping of str to pyarrow.Array [shape=(n,)]
+        """
+        missing = None if is_valid is None or is_valid.all() else ~is_valid
+        self._note_stamps(stamps_ns if missing is None else stamps_ns[~missing])
+        arrays = [pa.array(stamps_ns, pa.int64(), mask=missing)]
+        arrays += [self._column(field, columns, stamps_ns.size) for field in list(self._raw)[1:]]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._raw)
+        if self._waiting and self._n_bytes() + batch.nbytes > GROUP_BYTES:
+            self._flush(self._n_waiting())
+        self._waiting.append(batch)
+        while self._n_waiting() >= GROUP_ROWS:
+            self._flush(GROUP_ROWS)
+
+    @property
+    def has_start(self) -> bool:
+        """Whether a stamp has been seen."""
+        return self._start_ns is not None
+
+    def _column(self, field: pa.Field, columns: Mapping[str, pa.Array], n_rows: int) -> pa.Array:
+        column = columns.get(field.name)
+        if column is None or pa.types.is_null(column.type):
+            return pa.nulls(n_rows, field.type)
+        return column if column.type == field.type else column.cast(field.type, safe=False)
+
+    def _note_stamps(self, stamps: IntArray) -> None:
+        if not stamps.size:
+            return
+        if self._writer is None:
+            self._stamps.append(stamps)
+            if self._start_ns is None:
+                self._start_ns = int(stamps[0])
+        latest = int(stamps.max())
+        self._end_ns = latest if self._end_ns is None else max(self._end_ns, latest)
+
+    def _n_waiting(self) -> int:
+        return sum(batch.num_rows for batch in self._waiting)
+
+    def _n_bytes(self) -> int:
+        return sum(batch.nbytes for batch in self._waiting)
+
+    def _flush(self, n_rows: int) -> None:
+        table = pa.Table.from_batches(self._waiting, self._raw)
+        group, rest = table.slice(0, n_rows), table.slice(n_rows)
+        self._waiting = rest.to_batches()
+        facts = self._open_facts()
+        group = self._finished(group, facts)
+        try:
+            if self._writer is None:
+                encodings = choose_encodings(group.slice(0, TRIAL_ROWS), level=self._level)
+                options = _options(encodings, self._level)
+                self._writer = pq.ParquetWriter(self._path, group.schema, **options)
+            self._writer.write_table(group, row_group_size=max(1, group.num_rows))
+        except OSError as error:
+            raise files.storage_error(error, self._path) from error
+        self.n_rows += group.num_rows
+
+    def _open_facts(self) -> TimeFacts:
+        if self._writer is None:
+            rate = self._rate_hz
+            if rate is None and not self._irregular and self._stamps:
+                rate = RateMeter.measure(np.concatenate(self._stamps))
+            self._facts = TimeFacts(self._start_ns, None, rate, self._schema.time.absolute)
+            self._stamps = []
+        return self._facts
+
+    def _finished(self, group: pa.Table, facts: TimeFacts) -> pa.Table:
+        schema = arrow_schema(self._schema, facts)
+        time = group.column("time")
+        if not facts.absolute:
+            time = pa.chunked_array(
+                [_shifted(chunk, -(facts.start_ns or 0)) for chunk in time.chunks], pa.int64()
+            )
+        codes = pa.array(np.zeros(group.num_rows, np.int32))
+        ids = pa.DictionaryArray.from_arrays(codes, pa.array([self._id]))
+        columns = [ids, time.cast(schema.field("time").type), *group.columns[1:]]
+        return pa.table(columns, schema=schema)
+
+    def close(self) -> TimeFacts:
+        """Write what is left and the footer."""
+        if self._waiting or self._writer is None:
+            self._flush(self._n_waiting())
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        except OSError as error:
+            raise files.storage_error(error, self._path) from error
+        facts = self._facts
+        start = self._start_ns if facts.start_ns is None else facts.start_ns
+        return TimeFacts(start, self._end_ns, facts.rate_hz, facts.absolute)
+
+    def abort(self) -> None:
+        """Drop the file."""
+        if self._writer is not None:
+            self._writer.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _shifted(values: pa.Array, by_ns: int) -> pa.Array:
+    # Wraps where a stamp lies more than 292 years from the first one; adding it back wraps again.
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    missing = ~values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(numbers + np.int64(by_ns), pa.int64(), mask=missing)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"the table cannot be read: {error}", where=str(path), hint="make it again from its source"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What a table says of itself.
+
+    Parameters
+    ----------
+    channels, units : tuple
+        Of all columns after `id` and `time`.
+    kinds : tuple of str
+        Their types, as pyarrow names them.
+    """
+
+    n_rows: int
+    time: TimeFacts
+    channels: tuple[str, ...]
+    units: tuple[str | None, ...]
+    kinds: tuple[str, ...]
+
+
+def table_info(path: Path) -> TableInfo:
+    """Read the footer of a table.
+
+    Raises
+    ------
+    DataError
+        The file is no table of ours, or is damaged.
+    """
+    with _open(path) as file:
+        return _info(file, path)
+
+
+def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
+    schema = file.schema_arrow
+    about = json.loads((schema.metadata or {}).get(b"mmprep", b"null"))
+    if about is None or schema.names[:2] != ["id", "time"]:
+        raise DataError("not a table of mmprep: no `mmprep` metadata", where=str(path))
+    rate = Fraction(about["rate_hz"]) if about["rate_hz"] else None
+    fields = [schema.field(index) for index in range(2, len(schema))]
+    units = tuple(_text((field.metadata or {}).get(b"unit")) for field in fields)
+    return TableInfo(
+        file.metadata.num_rows,
+        TimeFacts(about["start_ns"], None, rate, about["absolute"]),
+        tuple(field.name for field in fields),
+        units,
+        tuple(str(field.type) for field in fields),
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    return value.decode("utf-8") if value else None
+
+
+def _is_number(kind: str) -> bool:
+    return kind in ("int64", "double", "float")
+
+
+def iter_stream(
+    path: Path,
+    name: str,
+    *,
+    rows: tuple[int, int] | None = None,
+    columns: Sequence[str] | None = None,
+    n_rows: int = READ_ROWS,
+) -> Iterator[Stream]:
+    """Read the numeric channels of a table as blocks of readings.
+
+    Parameters
+    ----------
+    rows : (begin, end), optional
+        Only these rows, `[begin, end)`.
+    columns : sequence of str, optional
+        Only these channels, in this order; default all numeric ones.
+    n_rows : int
+        Rows a block, at most.
+
+    Yields
+    ------
+    Stream
+        Stamps on the source's own clock, `NULL_STAMP_NS` where missing; data float64
+        [shape=(n, n_channels)], NaN where missing. At least one block, perhaps empty.
+
+    Raises
+    ------
+    UsageError
+        No such channel, or one that holds text.
+    DataError
+        The file is damaged.
+    """
+    with _open(path) as file:
+        info = _info(file, path)
+        chosen = _chosen(info, columns, path)
+        units = tuple(info.units[info.channels.index(channel)] for channel in chosen)
+        is_first = True
+        for batch in _batches(file, path, ["time", *chosen], rows, n_rows):
+            is_first = False
+            yield _stream(name, batch, info, chosen, units)
+        if is_first:
+            empty = pa.RecordBatch.from_pylist([], file.schema_arrow)
+            yield _stream(name, empty, info, chosen, units)
+
+
+def _chosen(info: TableInfo, columns: Sequence[str] | None, path: Path) -> tuple[str, ...]:
+    numeric = tuple(c for c, k in zip(info.channels, info.kinds, strict=True) if _is_number(k))
+    for column in columns or ():
+        if column not in numeric:
+            raise UsageError(
+                f"no numeric channel {column!r}; there are {', '.join(numeric) or 'none'}",
+                where=str(path),
+            )
+    return numeric if columns is None else tuple(columns)
+
+
+def _batches(
+    file: pq.ParquetFile,
+    path: Path,
+    names: list[str],
+    rows: tuple[int, int] | None,
+    n_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    begin, end = rows if rows is not None else (0, file.metadata.num_rows)
+    at = 0
+    for group in range(file.num_row_groups):
+        size = file.metadata.row_group(group).num_rows
+        if at < end and at + size > begin:
+            try:
+                for batch in file.iter_batches(n_rows, row_groups=[group], columns=names, use_threads=False):
+                    low, high = max(begin - at, 0), min(end - at, batch.num_rows)
+                    if low < high:
+                        yield batch.slice(low, high - low)
+                    at += batch.num_rows
+            except OSError as error:
+                raise _damaged(path, error) from error
+        else:
+            at += size
+
+
+def _stream(
+    name: str,
+    batch: pa.RecordBatch,
+    info: TableInfo,
+    channels: tuple[str, ...],
+    units: tuple[str | None, ...],
+) -> Stream:
+    time = batch.column("time")
+    stamps = time.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if not info.time.absolute:
+        stamps = stamps + np.int64(info.time.start_ns or 0)
+    if time.null_count:
+        stamps = np.where(time.is_valid().to_numpy(zero_copy_only=False), stamps, NULL_STAMP_NS)
+    data = np.empty((batch.num_rows, len(channels)))
+    for index, channel in enumerate(channels):
+        data[:, index] = as_floats(batch.column(channel))
+    return Stream(
+        name,
+        np.array(stamps, dtype=np.int64),
+        data,
+        channels,
+        units,
+        info.time.rate_hz,
+        info.time.absolute,
+    )
+
+
+def as_floats(column: pa.Array) -> NDArray[np.float64]:
+    """Give a numeric column as float64, NaN where missing."""
+    numbers = column.cast(pa.float64(), safe=False)
+    if numbers.null_count:
+        numbers = numbers.fill_null(float("nan"))
+    return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
+def join_streams(blocks: Sequence[Stream]) -> Stream:
+    """Join the blocks of one stream."""
+    first = blocks[0]
+    return Stream(
+        first.name,
+        np.concatenate([block.stamps_ns for block in blocks]),
+        np.concatenate([block.data for block in blocks]),
+        first.channels,
+        first.units,
+        first.nominal_rate_hz,
+        first.absolute,
+        first.kind,
+    )
+
+
+def read_stream(
+    path: Path,
+    name: str,
+    *,
+    rows: tuple[int, int] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Stream:
+    """Read the numeric channels of a table at once; see `iter_stream`."""
+    return join_streams(list(iter_stream(path, name, rows=rows, columns=columns)))
+
+
+# --- plain tables ------------------------------------------------------------------------------
+
+
+def write_table(
+    path: Path,
+    columns: Mapping[str, Any],
+    *,
+    item_id: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    level: int = COMPRESSION_LEVEL,
+) -> int:
+    """Write arrays as one table (clock evidence, frame times).
+
+    Parameters
+    ----------
+    columns : mapping of str to array [shape=(n,)]
+        Numbers or texts; int64 stays int64.
+    item_id : str, optional
+        Put a first column `id` with this value.
+    metadata : mapping, optional
+        Kept as JSON in the schema metadata `mmprep`.
+
+    Returns
+    -------
+    int
+        The number of rows.
+    """
+    arrays = {name: pa.array(np.asarray(values)) for name, values in columns.items()}
+    n_rows = max((len(array) for array in arrays.values()), default=0)
+    if item_id is not None:
+        codes = pa.array(np.zeros(n_rows, np.int32))
+        arrays = {"id": pa.DictionaryArray.from_arrays(codes, pa.array([item_id])), **arrays}
+    about = {"mmprep": json.dumps(dict(metadata or {}))}
+    table = pa.table(arrays).replace_schema_metadata(about)
+    try:
+        encodings = choose_encodings(table.slice(0, TRIAL_ROWS), level=level)
+        encodings = {name: encodings[name] for name in table.column_names}
+        with pq.ParquetWriter(path, table.schema, **_options(encodings, level)) as writer:
+            writer.write_table(table, row_group_size=GROUP_ROWS)
+    except OSError as error:
+        raise files.storage_error(error, path) from error
+    return n_rows
+
+
+def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Read columns of a table as arrays, pages verified.
+
+    Raises
+    ------
+    DataError
+        The file is damaged.
+    """
+    with _open(path) as file:
+        try:
+            table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        except OSError as error:
+            raise _damaged(path, error) from error
+    return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
