@@ -92,6 +92,7 @@ _FAMILIES = {
         is_periodic=False,
         lifter_from=0,
         is_mel_triangle=True,
+        is_double=True,
     ),
     "torchaudio": _Family(is_whole_nyquist=True),
 }
@@ -502,8 +503,7 @@ def _extent(filled: NDArray[np.bool_]) -> slice:
 
 def _area(filled: NDArray[np.bool_]) -> int:
     extent = _extent(filled)
-    n_rows: int = extent.stop - extent.start
-    return n_rows * filled.shape[1]
+    return int((extent.stop - extent.start) * filled.shape[1])
 
 
 # Frames -------------------------------------------------------------------------------------------
@@ -627,13 +627,13 @@ class Extractor:
 
     def _set_window(self) -> None:
         window = _window(self.recipe.window, self.n_win, is_periodic=self._family.is_periodic)
-        self._before = (window[1:] * self.recipe.preemph).astype(np.float32)
-        window[0] *= 1 - self.recipe.preemph
         dtype = _transform_dtype(self.recipe)
+        self._before = (window[1:] * self.recipe.preemph).astype(dtype)
+        window[0] *= 1 - self.recipe.preemph
         self._window = window.astype(dtype)
         self._frames = np.zeros((self._n_tile, self.n_fft), dtype)
-        self._level = np.zeros((self._n_tile, self.n_win), np.float32)
-        self._lagged = np.zeros((self._n_tile, self.n_win - 1), np.float32)
+        self._level = np.zeros((self._n_tile, self.n_win), dtype)
+        self._lagged = np.zeros((self._n_tile, self.n_win - 1), dtype)
 
     @property
     def n_features(self) -> int:
@@ -741,17 +741,18 @@ class Extractor:
         """Square real and imaginary parts of the spectra, [shape=(n_rows, 2 + n_fft // 2 * 2)]."""
         spectrum = scipy.fft.rfft(self._frames[:n_rows]).astype(np.complex64, copy=False)
         parts = spectrum.view(np.float32)
-        return np.multiply(parts, parts, out=parts)
+        np.multiply(parts, parts, out=parts)
+        return parts
 
     def _shape_frames(self, frames: FeatureArray, energies: FeatureArray) -> None:
         """Put mean-free, emphasised, windowed frames where the transform finds them."""
         n, recipe = len(frames), self.recipe
         level, out = frames, self._frames[:n, : self.n_win]
         if recipe.remove_dc:
-            means = np.add.reduce(frames, axis=1, keepdims=True) / np.float32(self.n_win)
+            means = frames.mean(axis=1, keepdims=True, dtype=self._level.dtype)
             level = np.subtract(frames, means, out=self._level[:n])
         if recipe.energy:
-            np.einsum("ij,ij->i", level, level, out=energies[:n])
+            energies[:n] = np.einsum("ij,ij->i", level, level)
         np.multiply(level, self._window, out=out)
         if recipe.preemph:
             lagged = np.multiply(level[:, :-1], self._before, out=self._lagged[:n])
@@ -761,7 +762,8 @@ class Extractor:
         """Turn the logarithms of bands, which it overwrites, into coefficients or decibels."""
         level = self._take_level(logs, n_frames)
         if self.recipe.features == "logmel":
-            return np.multiply(logs[:n_frames] + level, np.float32(self._family.gain))
+            decibels: FeatureArray = (logs[:n_frames] + level) * np.float32(self._family.gain)
+            return decibels
         columns = np.empty((len(logs), self.recipe.n_mfcc), np.float32)
         for begin in range(0, len(logs), self._n_tile):
             tile = slice(begin, begin + self._n_tile)
@@ -782,7 +784,7 @@ class Extractor:
             level: FeatureArray = logs.mean(axis=1, keepdims=True)
             np.subtract(logs, level, out=logs)
             return level[:n_frames]
-        loudest = logs[:n_frames].max() - np.float32(top_db / self._family.gain)
+        loudest = logs[:n_frames].max() - np.float32(top_db / _DB)
         level = np.full((1, 1), max(least, loudest), np.float32)
         np.subtract(logs, level, out=logs)
         np.clip(logs, np.float32(0), np.float32(np.inf), out=logs)  # twice as fast as maximum

@@ -12,10 +12,10 @@ Rules
 - In each stretch the time of sample j is a line over j. It gets a smoothing spline on top only
   where the residuals, averaged over blocks of seconds, wander: where their von Neumann ratio is
   below what white noise gives once in 2000 stretches. A clock that keeps straight keeps the line.
-- Scatter that is two-sided is averaged (without what lies beyond 4 sigma). Delays, which are one-sided (a sharp
-  lower edge, or packets), lie above the clock: the line is their lower envelope. Stamps cut to
-  whole steps longer than a sample (whole seconds) lie below it by up to one step: the line runs
-  so that each sample lies within its step.
+- Scatter that is two-sided is averaged, without what lies beyond 4 sigma. Delays, which are
+  one-sided (a sharp lower edge, or packets), lie above the clock: the line is their lower
+  envelope. Stamps cut to whole steps longer than a sample (whole seconds) lie below it by up to
+  one step: the line runs so that each sample lies within its step.
 
 References
 ----------
@@ -113,6 +113,8 @@ def dejitter(
     if not period_s > 0:
         return Refusal("no period can be measured")
     counted = _count(stamps_s, period_s)
+    if counted.n_unsure * counted.window > stamps_s.size / 2:
+        return Refusal("samples are lost too often to count them through this scatter")
     why = _irregular(stamps_s, counted, nominal_s)
     if why:
         return Refusal(why)
@@ -135,14 +137,17 @@ class _Counted:
     period_s: float
     packet: int  # rows a packet, 1 where there are none
     scatter_s: float
+    n_unsure: int = 0  # holes found in scatter
+    window: int = 0  # rows that it takes to find one
 
 
 def _count(stamps: FloatArray, period: float) -> _Counted:
-    """Number the samples, counting those that are lost."""
+    """Give each row its sample number, counting the samples that are lost."""
     step = np.diff(stamps)
     scatter = _MAD * float(np.median(np.abs(step - period)))
     packet = _packet_rows(step, period)
     advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
+    window = 0
     level = stamps - period * np.arange(stamps.size)
     if packet == 1 and scatter <= _SCATTERED * period:
         at = np.flatnonzero(step > _GAP * period)
@@ -151,19 +156,32 @@ def _count(stamps: FloatArray, period: float) -> _Counted:
         advance[at] += whole.astype(np.int64)
         doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
     else:
-        advance += _lost_in_scatter(stamps, period, scatter, packet)
+        window = 48 * packet if packet > 1 else _window(scatter / period)
+        advance += _lost_in_scatter(stamps, period, window, packet)
         doubt = advance > MAX_HOLE
     index = np.concatenate([[0], np.cumsum(advance)])
     bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
-    return _Counted(index, bounds, _period(stamps, index, bounds, period), packet, scatter)
+    return _Counted(
+        index,
+        bounds,
+        _period(stamps, index, bounds, period),
+        packet,
+        scatter,
+        n_unsure=int((advance > 1).sum()) if window else 0,
+        window=window,
+    )
 
 
-def _lost_in_scatter(stamps: FloatArray, period: float, scatter: float, packet: int) -> IntArray:
+def _window(scatter: float) -> int:
+    """Choose the rows whose median is sure to a twentieth of a period; scatter in periods."""
+    return int(np.clip(500 * scatter**2, 16, 4096))
+
+
+def _lost_in_scatter(stamps: FloatArray, period: float, rows: int, packet: int) -> IntArray:
     """Count the samples lost at each interval of scattered stamps or packets.
 
     Holes close together hide each other, so those found are taken out and the search goes on.
     """
-    rows = 48 * packet if packet > 1 else int(np.clip(500 * (scatter / period) ** 2, 16, 4096))
     lost = np.zeros(stamps.size - 1, dtype=np.int64)
     for _ in range(_PASSES):
         index = np.concatenate([[0], np.cumsum(1 + lost)])

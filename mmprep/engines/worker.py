@@ -27,7 +27,6 @@ import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -115,11 +114,9 @@ def _end_with_stdin(fd: int) -> None:
 @contextmanager
 def _cache_folder() -> Iterator[None]:
     """Give numba a cache of this pool's own: two processes never compile into one."""
-    if find_spec("numba") is None:
-        yield
-        return
-    folder = tempfile.mkdtemp(prefix="mmprep-numba-")
-    os.environ["NUMBA_CACHE_DIR"] = folder
+    # Only a name that nobody can guess: numba makes the folder if it ever compiles.
+    folder = Path(tempfile.gettempdir(), f"mmprep-numba-{os.urandom(16).hex()}")
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
@@ -214,8 +211,7 @@ class _Nursery:
         for end in (self._control, self._bell, self._bell_end):
             end.close()
         os.set_inheritable(fd, False)  # noqa: FBT003
-        if folder := os.environ.get("NUMBA_CACHE_DIR"):
-            os.environ["NUMBA_CACHE_DIR"] = str(Path(folder, str(number)))
+        os.environ["NUMBA_CACHE_DIR"] = str(Path(os.environ["NUMBA_CACHE_DIR"], str(number)))
         if os.getppid() != nursery:  # it died before its death could be asked for
             _leave(PARENT_GONE)
         _serve_and_leave(Connection(fd))

@@ -1,1 +1,5 @@
 """Batches from a data set, with numpy alone."""
+
+from mmprep.loaders.dataset import Batches, MemmapDataset, open_dataset
+
+__all__ = ["Batches", "MemmapDataset", "open_dataset"]

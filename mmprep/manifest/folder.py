@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
 
 from mmprep import files
-from mmprep.errors import DataError
 from mmprep.manifest.validate import Header
+from mmprep.shards import open_shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +49,8 @@ class Folder:
         DataError
             No `.npy` 1.0 in C order without objects, or the size is not what the header says.
         """
-        with (self.root / name).open("rb") as file:
-            return _header(file, name)
+        rows = open_shard(self.root / name)
+        return Header(rows.dtype.str, rows.shape)
 
     def table_rows(self, name: str) -> int:
         """Count the rows of a table.
@@ -66,25 +62,8 @@ class Folder:
         """
         from mmprep import tables
 
-        return tables.n_rows(self.root / name)
+        return tables.table_info(self.root / name).n_rows
 
     def n_lines(self, name: str) -> int:
         """Count the lines of a text file."""
         return sum(block.count(b"\n") for block in files.blocks(self.root / name))
-
-
-def _header(file: BinaryIO, name: str) -> Header:
-    try:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise DataError(f"is .npy {version[0]}.{version[1]}, expected 1.0", where=name)
-        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, EOFError) as error:
-        raise DataError(f"is no .npy file: {error}", where=name) from error
-    if is_fortran or dtype.hasobject:
-        raise DataError("holds objects or is not in C order", where=name)
-    expected = file.tell() + prod(shape) * dtype.itemsize
-    found = file.seek(0, os.SEEK_END)
-    if found != expected:
-        raise DataError(f"has {found} bytes, its header says {expected}", where=name)
-    return Header(dtype.str if dtype.str.startswith(">") else dtype.name, shape)

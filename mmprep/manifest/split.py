@@ -2,15 +2,16 @@
 
 Rules
 -----
-- A group (all records with one value of a field: a subject) goes to exactly one split, and every
-  split gets at least one group.
+- A group (all records with one value of a field: a subject) goes to exactly one split. `balanced`
+  gives every split at least one group; `hashed` may leave a split empty, `closeness` tells.
 - `balanced` brings three things as close to the ratios as groups allow: the share of groups, of
   records, and of each class's records. It minimises the sum over splits s of
 
-      (groups_s - r_s)^2 + (records_s - r_s)^2 + mean over classes c of (records_sc - r_s)^2
+      2 (groups_s - r_s)^2 + (records_s - r_s)^2 + mean over classes c of (records_sc - r_s)^2
 
-  where each term is a share of all groups, records, records of the class. Few groups are tried in
-  all ways; many are placed largest first and then moved and swapped while that helps.
+  where each term is a share of all groups, records, records of the class: what a model meets are
+  people first, so they count as much as the other two together. Few groups are tried in
+  all ways; many are placed one by one and then, up to 1000, moved and swapped while that helps.
 - `hashed` looks at one group at a time, so a new subject moves no other; it comes close to the
   ratios only with many groups.
 - The seed breaks ties and chooses among equals. The same groups, ratios and seed give the same
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -145,8 +146,15 @@ def hashed(groups: Iterable[str], ratios: Ratios, *, seed: int = 0) -> dict[str,
     dict
         Group -> split: with u = sha256(seed, group) read as a number in [0, 1), the first split
         whose cumulated ratio exceeds u.
+
+    Raises
+    ------
+    UsageError
+        Fewer groups than splits.
     """
-    return {group: _drawn(group, ratios, seed) for group in sorted(groups)}
+    names = sorted(groups)
+    _check_enough(names, ratios)
+    return {group: _drawn(group, ratios, seed) for group in names}
 
 
 def folds(groups: Groups, n_folds: int, *, seed: int = 0) -> dict[str, int]:
@@ -304,7 +312,7 @@ def _without(ids: list[str], by: str) -> UsageError:
     )
 
 
-def _check_enough(groups: Groups, ratios: Ratios) -> None:
+def _check_enough(groups: Collection[str], ratios: Ratios) -> None:
     if len(groups) < len(ratios):
         raise UsageError(
             f"{len(groups)} groups cannot fill {len(ratios)} splits",
@@ -321,7 +329,7 @@ def _drawn(group: str, ratios: Ratios, seed: int) -> str:
         reached += ratio
         if drawn < reached:
             return split
-    return next(reversed(ratios))
+    return list(ratios)[-1]
 
 
 def _merged(counters: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -360,7 +368,7 @@ class _Board:
     fixed : [shape=(n_groups,), int64]
         The split that a group must have, -1 if free.
     free : int64
-        The free groups, large ones first.
+        The free groups.
     """
 
     groups: tuple[str, ...]
@@ -372,13 +380,11 @@ class _Board:
     @classmethod
     def of(cls, groups: Groups, ratios: Ratios, seed: int, keep: Mapping[str, str]) -> _Board:
         """Lay out the groups, shuffled by the seed."""
-        names = [sorted(groups)[k] for k in _permutation(len(groups), seed)]
+        names = _shuffled(sorted(groups), seed)
         shares, weights = _shares([groups[name] for name in names])
         targets = np.outer([float(ratio) for ratio in ratios.values()], weights)
         fixed = np.array([_kept(name, ratios, keep) for name in names])
-        size = np.where(fixed < 0, shares.sum(axis=1), np.inf)
-        order = np.argsort(-size, kind="stable")
-        return cls(tuple(names), shares, targets, fixed, order[np.count_nonzero(fixed >= 0) :])
+        return cls(tuple(names), shares, targets, fixed, np.flatnonzero(fixed < 0))
 
     @property
     def n_splits(self) -> int:
@@ -395,8 +401,8 @@ class _Board:
         return missing
 
 
-def _permutation(n: int, seed: int) -> list[int]:
-    return [int(k) for k in np.random.default_rng(seed).permutation(n)]
+def _shuffled(names: list[str], seed: int) -> list[str]:
+    return [names[k] for k in np.random.default_rng(seed).permutation(len(names))]
 
 
 def _kept(group: str, ratios: Ratios, keep: Mapping[str, str]) -> int:
@@ -417,7 +423,7 @@ def _shares(counts: list[Mapping[str, int]]) -> tuple[FloatArray, FloatArray]:
     table = np.array([[count.get(name, 0) for name in classes] for count in counts], float)
     records = table.sum(axis=1, keepdims=True)
     terms = np.hstack([np.ones_like(records), records, table])
-    weights = np.sqrt([1.0, 1.0, *[1 / len(classes)] * len(classes)])
+    weights = np.sqrt([2.0, 1.0, *[1 / len(classes)] * len(classes)])
     return terms / terms.sum(axis=0) * weights, weights
 
 
@@ -436,7 +442,11 @@ def _best_of_all(board: _Board) -> IntArray:
 
 
 def _greedy(board: _Board) -> IntArray:
-    """Place the largest group first, each where the distance to the targets shrinks most."""
+    """Place one group after the other where the distance to the targets shrinks most.
+
+    The order is the seed's: largest first would spend the large groups on the large splits, and
+    the shares of groups and of records would end up pulling against each other.
+    """
     placed = board.fixed.copy()
     missing = board.missing(placed)
     for group in board.free:
@@ -448,7 +458,7 @@ def _greedy(board: _Board) -> IntArray:
 
 
 def _fill(board: _Board, placed: IntArray) -> IntArray:
-    """Give each empty split the smallest free group of a split that has others."""
+    """Give each empty split a free group of a split that has others."""
     placed = placed.copy()
     for split in np.flatnonzero(np.bincount(placed, minlength=board.n_splits) == 0):
         sizes = np.bincount(placed, minlength=board.n_splits)

@@ -82,7 +82,7 @@ class Stats:
         )
 
     def label_counts(self, weights: dict[str, float] | None = None) -> dict[str, LabelCount]:
-        """Give the `labels` of dataset.json: counts over all records, weights of the train split."""
+        """Give the `labels` of dataset.json: counts over all records, and the weights."""
         given = weights or {}
         return {
             name: LabelCount(count=count, weight=given.get(name))

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
+
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest import codec
 from mmprep.manifest.model import (
@@ -44,7 +46,7 @@ _DEVICE = re.compile(r"^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)", re.IGNORECAS
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a shard says of itself: dtype by name (`float32`; `>f4` if big-endian), all axes."""
+    """What a shard says of itself: dtype as numpy names it (`<f4`), all axes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -430,8 +432,15 @@ def _header(shard: ShardEntry, modality: Modality, files: Files) -> Iterator[Fin
     expected = (shard.rows, *shard.row_shape)
     if header.shape != expected:
         yield Finding(shard.path, f"has the shape {header.shape}, recorded {expected}")
-    if modality.dtype is not None and header.dtype != modality.dtype:
+    if modality.dtype is not None and not _is_dtype(header.dtype, modality.dtype):
         yield Finding(shard.path, f"holds {header.dtype}, recorded {modality.dtype}")
+
+
+def _is_dtype(found: str, recorded: str) -> bool:
+    try:
+        return np.dtype(found) == np.dtype(recorded)
+    except TypeError:
+        return False
 
 
 def _tables(n_rows: dict[str, int], files: Files) -> Iterator[Finding]:

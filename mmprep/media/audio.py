@@ -165,13 +165,10 @@ class _SoundFileSource:
         self.n_errors, self.stamp_error_s = 0, 0.0
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
         self._file = soundfile.SoundFile(os.fsencode(checked(path)))
-        n_declared = header.n_declared
-        if n_declared is None and header.trust_count:
-            n_declared = self._file.frames
         self.info = AudioInfo(
             rate_hz=self._file.samplerate,
             n_channels=self._file.channels,
-            n_declared=n_declared,
+            n_declared=self._file.frames if header.n_declared is None else header.n_declared,
             start_s=0.0,
             codec=f"{self._file.format}/{self._file.subtype}".lower(),
             decoder="libsndfile",

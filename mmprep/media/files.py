@@ -136,6 +136,12 @@ def nth_stream(container: InputContainer, kind: str, track: int, path: MediaPath
             where=str(path),
             hint=f"number the {kind} tracks from 0",
         )
+    if streams[track].codec_context is None:
+        raise DataError(
+            f"{kind} track {track} is in a coding that FFmpeg has no decoder for",
+            where=str(path),
+            hint="convert the file first, or copy it again if it should play",
+        )
     return streams[track]
 
 

@@ -5,6 +5,8 @@ libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and mi
 - IMA ADPCM overflows while the header is parsed (CVE-2026-37555), so the codec is looked up here,
   before libsndfile sees the file. Only the codecs of PLAIN_WAV and PLAIN_AU go to it.
 - FLAC after an ID3 tag, with more than 24 bits, or without a sample count breaks off or is refused.
+- MP3 is left to FFmpeg: soundfile seeks after each block, which restarts the MP3 decoder, and
+  libmpg123 prints about damaged frames to stderr.
 - A wav of data size 0 that was streamed reads as empty; FFmpeg reads it to its end.
 - 24 bits kept in 4 bytes are misread by both, so such a file is refused.
 """
@@ -22,7 +24,7 @@ PLAIN_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
 PLAIN_AU = frozenset({1, 2, 3, 4, 5, 6, 7, 27})
 EXTENSIBLE = 0xFFFE
 MAX_CHUNKS = 10_000
-MP3_TAGS = (b"Xing", b"Info", b"VBRI")
+MP3_TAGS = (b"Xing", b"Info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,11 @@ class Header:
         libsndfile is to be tried first.
     n_declared : int, optional
         Samples per channel that the header claims.
-    trust_count : bool
-        libsndfile's frame count is a claim of the header, not an estimate.
     """
 
     kind: str
     plain: bool
     n_declared: int | None = None
-    trust_count: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +95,27 @@ def _after_tag(file: BinaryIO, start: bytes) -> Header:
 
 def _mp3(file: BinaryIO, begin: int) -> Header:
     file.seek(begin)
-    frame = file.read(256)
-    # Without one of these tags the count is an estimate from the first bit rate.
-    return Header("mp3", plain=True, trust_count=any(tag in frame for tag in MP3_TAGS))
+    return Header("mp3", plain=False, n_declared=_mp3_count(file.read(512)))
+
+
+def _mp3_count(frame: bytes) -> int | None:
+    """Read the sample count of an MPEG layer III file off its Xing tag, less delay and padding."""
+    place = max(frame.find(tag) for tag in MP3_TAGS)
+    if place < 0 or len(frame) < 2 or len(frame) < place + 160:
+        return None
+    flags, n_frames = struct.unpack(">II", frame[place + 4 : place + 12])
+    if not flags & 1:
+        return None
+    # The frame header stands 36, 21 or 13 bytes before the tag, by version and channels.
+    starts = [place - gap for gap in (36, 21, 13) if place >= gap and frame[place - gap] == 0xFF]
+    is_mpeg1 = bool(starts) and frame[starts[0] + 1] >> 3 & 3 == 3
+    n_samples = int(n_frames) * (1152 if is_mpeg1 else 576)
+    # After the optional fields: nine bytes of encoder name, and 12 bytes on delay and padding.
+    lame = place + 8 + 4 * (flags & 1) + 2 * (flags & 2) + 25 * (flags & 4) + (flags & 8) // 2
+    if frame[lame : lame + 4] not in (b"LAME", b"Lavc", b"Lavf"):
+        return n_samples
+    packed = int.from_bytes(frame[lame + 21 : lame + 24], "big")
+    return n_samples - (packed >> 12) - (packed & 0xFFF)
 
 
 def _flac(file: BinaryIO, _path: Path) -> Header:

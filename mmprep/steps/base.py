@@ -288,7 +288,6 @@ class Run:
         self._places: dict[str, journal.Ledger] = {}
         self._n_items = 0
         self._n_reused = 0
-        self.failures: list[Failure] = []
         self._load()
 
     def close(self) -> None:
@@ -354,7 +353,6 @@ class Run:
 
     def _count(self, outcome: Outcome | None, task: Task) -> None:
         if outcome is not None:
-            self.failures.extend(outcome.failures)
             self.progress.advance(1, task.n_bytes, len(outcome.failures))
 
     def _known(self, key: str, stamps: Mapping[str, files.FileStamp]) -> Outcome | None:
@@ -410,6 +408,16 @@ class Run:
         self._entries[key] = entry
         self._places[key] = ledger
         ledger.entries[key] = entry
+
+    def supersede(self, outcome: Outcome, value: dict[str, Any]) -> None:
+        """Keep of a task only what it asked for: another task does its work again."""
+        entry = self._entries[outcome.task_id]
+        self._entries[outcome.task_id] = msgspec.structs.replace(entry, value=value, failures=())
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The failures of all tasks that count, in order."""
+        return [failure for entry in self._entries.values() for failure in entry.failures]
 
     def placed(self, outcome: Outcome, names: Mapping[str, str]) -> dict[str, Placed]:
         """Give the files of a task their final names.

@@ -16,6 +16,7 @@ from mmprep.tables.parquet import (
     read_columns,
     read_stream,
     table_info,
+    write_stream,
     write_table,
 )
 from mmprep.tables.parse import NULLS, Layout, RateTime
@@ -55,5 +56,6 @@ __all__ = [
     "stream_of_text",
     "table_info",
     "table_name",
+    "write_stream",
     "write_table",
 ]

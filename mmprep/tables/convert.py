@@ -32,7 +32,7 @@ from mmprep.tables.feed import BLOCK_BYTES, Block, Hasher
 from mmprep.tables.parquet import COMPRESSION_LEVEL, TableWriter, TimeFacts, as_floats
 from mmprep.tables.parse import BlockParser, Layout, Parsed, Reject
 from mmprep.tables.schema import Column, TableSchema, Widen, widest
-from mmprep.tables.stamps import NULL_STAMP_NS, UNIX_S, RateMeter, row_stamps
+from mmprep.tables.stamps import DECIMALS, NULL_STAMP_NS, UNIX_S, RateMeter, row_stamps
 from mmprep.timebase import NS_PER_S, BoolArray, IntArray
 
 BAD_ROW_POLICIES = ("fail", "skip", "null")
@@ -236,7 +236,9 @@ class RowReader:
             where=self.layout.where,
         )
         for block in _skip_lines(blocks, self.layout.n_preamble):
-            self.tally.is_cut = bool(block.is_last and block.data and not block.data.endswith(b"\n"))
+            self.tally.is_cut = bool(
+                block.is_last and block.data and not block.data.endswith(b"\n")
+            )
             yield block
 
     def _parse(self, data: bytes) -> Parsed:
@@ -274,11 +276,10 @@ def bad_row(where: str, reject: Reject) -> DataError:
     """Give the error that names a bad row."""
     raw = escape(reject.raw)
     shown = raw if len(raw) <= 120 else raw[:120] + "…"
-    return DataError(
-        f"{reject.reason}: {shown}",
-        where=f"{where}:{reject.line}",
-        hint="--on-bad-row skip leaves such rows out, null keeps them as missing values",
-    )
+    hint = "--on-bad-row skip leaves such rows out, null keeps them as missing values"
+    if "quote" in reject.reason:
+        hint += "; --quote none takes quotes for text"
+    return DataError(f"{reject.reason}: {shown}", where=f"{where}:{reject.line}", hint=hint)
 
 
 def escape(raw: bytes) -> str:
@@ -305,6 +306,7 @@ class RejectsFile:
         self._file: TextIO | None = None  # opened with the first row
 
     def __call__(self, reject: Reject) -> None:
+        """Write one row."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("w", encoding="utf-8", newline="\n")
@@ -328,7 +330,9 @@ class RejectsFile:
 # --- the three things one does with a text table -------------------------------------------------
 
 
-def sample_columns(layout: Layout, columns: tuple[Column, ...], on_bad_row: str) -> tuple[Column, ...]:
+def sample_columns(
+    layout: Layout, columns: tuple[Column, ...], on_bad_row: str
+) -> tuple[Column, ...]:
     """Widen kinds by rows from the start of a file and from places spread over it.
 
     The kinds are a first guess; `convert_text` finds by itself what they cannot hold.
@@ -390,7 +394,13 @@ def convert_text(
     take = RejectsFile(rejects or target.with_suffix(".rejects.tsv"))
     reader = RowReader(layout, schema.columns, options, take=take)
     writer = TableWriter(
-        target, schema, item_id=item_id, rate_hz=rate_hz, irregular=irregular, level=level
+        target,
+        schema,
+        item_id=item_id,
+        rate_hz=rate_hz,
+        irregular=irregular,
+        level=level,
+        background=options.n_threads > 1,
     )
     try:
         for batch in reader.batches():
@@ -410,9 +420,10 @@ def _check_absolute(schema: TableSchema, batch: Batch, writer: TableWriter) -> N
     if not schema.time.absolute or writer.has_start:
         return
     stamps = batch.stamps_ns if batch.is_valid is None else batch.stamps_ns[batch.is_valid]
-    if stamps.size and schema.time.unit in ("s", "ms", "us", "ns"):
-        if not UNIX_S[0] <= int(stamps[0]) // NS_PER_S < UNIX_S[1]:
-            raise Widen({}, relative=True)
+    if not stamps.size or schema.time.unit not in DECIMALS:
+        return
+    if not UNIX_S[0] <= int(stamps[0]) // NS_PER_S < UNIX_S[1]:
+        raise Widen({}, relative=True)
 
 
 def _digest(reader: RowReader) -> str:
@@ -469,7 +480,9 @@ def stream_of_text(
     while True:
         reader = RowReader(layout, numeric, options)
         with suppress(Widen):
-            return _collected(reader, numeric, name, absolute=absolute, kind=kind, irregular=irregular)
+            return _collected(
+                reader, numeric, name, absolute=absolute, kind=kind, irregular=irregular
+            )
         numeric = _without_text(numeric, reader.wanted)
 
 

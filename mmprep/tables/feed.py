@@ -14,7 +14,6 @@ import bz2
 import codecs
 import gzip
 import lzma
-import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -162,8 +161,9 @@ def detect_encoding(sample: bytes, *, is_whole: bool = True) -> tuple[str, str |
     Returns
     -------
     encoding : str
-        By byte order mark; else UTF-8 if it is valid; else UTF-16 where every other byte is zero;
-        else GB18030 where all high bytes come in pairs of its Chinese plane; else Latin-1.
+        By byte order mark; else UTF-16 where every other byte is zero; else UTF-8 if all of it or
+        some line beyond ASCII is valid; else GB18030 where high bytes come in pairs as Chinese
+        has them; else Latin-1.
     note : str or None
         What to say where it is a judgement.
     """
@@ -184,8 +184,22 @@ def _without_mark(sample: bytes, *, is_whole: bool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, is_whole)
     except UnicodeDecodeError:
+        if any(map(_is_utf8, _high_lines(sample))):
+            return "utf-8"  # most likely a few damaged lines
         return "gb18030" if _is_chinese(sample) else "latin-1"
     return "utf-8"
+
+
+def _high_lines(sample: bytes) -> Iterator[bytes]:
+    return (line for line in sample.split(b"\n") if not line.isascii())
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_chinese(sample: bytes) -> bool:
@@ -193,7 +207,7 @@ def _is_chinese(sample: bytes) -> bool:
     for byte in (*sample, 0):
         if byte >= 0x80:
             run += 1
-            if byte < 0xA1:
+            if not 0xA1 <= byte <= 0xFE:
                 return False
         elif run % 2:
             return False
@@ -290,7 +304,7 @@ def spread_samples(path: Path, n_samples: int, n_bytes: int) -> list[bytes]:
     list of bytes
         Lines that end in LF; the first, perhaps cut, line of each piece is left out.
     """
-    size = os.stat(path).st_size
+    size = path.stat().st_size
     pieces = []
     with path.open("rb", buffering=0) as file:
         for index in range(1, n_samples + 1):

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.signals import Stream
-from mmprep.tables.schema import Column, TableSchema, stored_kind
+from mmprep.tables.schema import Column, TableSchema, TimeColumn, stored_kind
 from mmprep.tables.stamps import NULL_STAMP_NS, RateMeter
 from mmprep.timebase import BoolArray, IntArray, rate_text
 
@@ -115,12 +117,19 @@ def choose_encodings(sample: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dic
     """
     chosen = {}
     for field in sample.schema:
-        candidates = _CANDIDATES.get(_kind_of(field.type), ("DELTA_BINARY_PACKED",))
+        candidates = _candidates(field.type)
         column = sample.select([field.name])
         sizes = [_trial(column, encoding, level) for encoding in candidates]
         chosen[field.name] = candidates[int(np.argmin(sizes))]
-    chosen["id"] = _DICTIONARY
     return chosen
+
+
+def _candidates(type_: pa.DataType) -> tuple[str, ...]:
+    if pa.types.is_dictionary(type_):
+        return (_DICTIONARY,)
+    if pa.types.is_temporal(type_):
+        return ("DELTA_BINARY_PACKED",)
+    return _CANDIDATES.get(_kind_of(type_), (_DICTIONARY,))
 
 
 def _kind_of(type_: pa.DataType) -> str:
@@ -129,7 +138,9 @@ def _kind_of(type_: pa.DataType) -> str:
 
 def _trial(column: pa.Table, encoding: str, level: int) -> int:
     out = pa.BufferOutputStream()
-    with pq.ParquetWriter(out, column.schema, **_options(dict.fromkeys(column.column_names, encoding), level)) as writer:
+    with pq.ParquetWriter(
+        out, column.schema, **_options(dict.fromkeys(column.column_names, encoding), level)
+    ) as writer:
         writer.write_table(column)
     found = pq.read_metadata(pa.BufferReader(out.getvalue()))
     if not found.num_row_groups:
@@ -165,6 +176,8 @@ class TableWriter:
         The nominal rate; without it the rate of the first row group is measured.
     irregular : bool
         The source says that there is no rate.
+    background : bool
+        Encode one row group while the rows of the next one come in; twice the memory.
     """
 
     def __init__(
@@ -176,15 +189,20 @@ class TableWriter:
         rate_hz: Fraction | None = None,
         irregular: bool = False,
         level: int = COMPRESSION_LEVEL,
+        background: bool = False,
     ) -> None:
         self._path, self._schema, self._id, self._level = path, schema, item_id, level
         self._rate_hz, self._irregular = rate_hz, irregular
         self._waiting: list[pa.RecordBatch] = []
+        self._n_waiting, self._waiting_bytes = 0, 0
+        self._pool = ThreadPoolExecutor(1, "mmprep-encode") if background else None
+        self._encoding: Future[None] | None = None
         self._stamps: list[IntArray] = []  # of the first row group, until the rate is measured
         self._writer: pq.ParquetWriter | None = None
         self._facts = TimeFacts(None, None, rate_hz, schema.time.absolute)
         self._end_ns: int | None = None
         self._start_ns: int | None = None
+        self._is_open = False  # the first row group is settled, and with it start and rate
         self.n_rows = 0
         self._raw = pa.schema(
             [
@@ -214,11 +232,16 @@ class TableWriter:
         arrays = [pa.array(stamps_ns, pa.int64(), mask=missing)]
         arrays += [self._column(field, columns, stamps_ns.size) for field in list(self._raw)[1:]]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._raw)
-        if self._waiting and self._n_bytes() + batch.nbytes > GROUP_BYTES:
-            self._flush(self._n_waiting())
-        self._waiting.append(batch)
-        while self._n_waiting() >= GROUP_ROWS:
+        if self._waiting and self._waiting_bytes + batch.nbytes > GROUP_BYTES:
+            self._flush(self._n_waiting)
+        self._wait([*self._waiting, batch])
+        while self._n_waiting >= GROUP_ROWS:
             self._flush(GROUP_ROWS)
+
+    def _wait(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting = batches
+        self._n_waiting = sum(batch.num_rows for batch in batches)
+        self._waiting_bytes = sum(batch.nbytes for batch in batches)
 
     @property
     def has_start(self) -> bool:
@@ -234,25 +257,32 @@ class TableWriter:
     def _note_stamps(self, stamps: IntArray) -> None:
         if not stamps.size:
             return
-        if self._writer is None:
+        if not self._is_open:
             self._stamps.append(stamps)
             if self._start_ns is None:
                 self._start_ns = int(stamps[0])
         latest = int(stamps.max())
         self._end_ns = latest if self._end_ns is None else max(self._end_ns, latest)
 
-    def _n_waiting(self) -> int:
-        return sum(batch.num_rows for batch in self._waiting)
-
-    def _n_bytes(self) -> int:
-        return sum(batch.nbytes for batch in self._waiting)
-
     def _flush(self, n_rows: int) -> None:
         table = pa.Table.from_batches(self._waiting, self._raw)
         group, rest = table.slice(0, n_rows), table.slice(n_rows)
-        self._waiting = rest.to_batches()
-        facts = self._open_facts()
-        group = self._finished(group, facts)
+        self._wait(rest.to_batches())
+        self._settle()
+        group = self._finished(group, self._open_facts())
+        self.n_rows += group.num_rows
+        if self._pool is None:
+            self._encode(group)
+        else:
+            self._encoding = self._pool.submit(self._encode, group)
+
+    def _settle(self) -> None:
+        """Wait for the row group that is being encoded."""
+        if self._encoding is not None:
+            coming, self._encoding = self._encoding, None
+            coming.result()
+
+    def _encode(self, group: pa.Table) -> None:
         try:
             if self._writer is None:
                 encodings = choose_encodings(group.slice(0, TRIAL_ROWS), level=self._level)
@@ -260,11 +290,11 @@ class TableWriter:
                 self._writer = pq.ParquetWriter(self._path, group.schema, **options)
             self._writer.write_table(group, row_group_size=max(1, group.num_rows))
         except OSError as error:
-            raise files.storage_error(error, self._path) from error
-        self.n_rows += group.num_rows
+            raise _storage(error, self._path) from error
 
     def _open_facts(self) -> TimeFacts:
-        if self._writer is None:
+        if not self._is_open:
+            self._is_open = True
             rate = self._rate_hz
             if rate is None and not self._irregular and self._stamps:
                 rate = RateMeter.measure(np.concatenate(self._stamps))
@@ -286,22 +316,33 @@ class TableWriter:
 
     def close(self) -> TimeFacts:
         """Write what is left and the footer."""
-        if self._waiting or self._writer is None:
-            self._flush(self._n_waiting())
+        if self._waiting or not self._is_open:
+            self._flush(self._n_waiting)
+        self._settle()
+        if self._pool is not None:
+            self._pool.shutdown()
         try:
             if self._writer is not None:
                 self._writer.close()
         except OSError as error:
-            raise files.storage_error(error, self._path) from error
+            raise _storage(error, self._path) from error
         facts = self._facts
         start = self._start_ns if facts.start_ns is None else facts.start_ns
         return TimeFacts(start, self._end_ns, facts.rate_hz, facts.absolute)
 
     def abort(self) -> None:
         """Drop the file."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):  # a full disk; the file goes anyway
+                self._writer.close()
         self._path.unlink(missing_ok=True)
+
+
+def _storage(error: OSError, path: Path) -> Exception:
+    # pyarrow says OSError for its own limits too; those have no errno and are bugs of ours.
+    return error if error.errno is None else files.storage_error(error, path)
 
 
 def _shifted(values: pa.Array, by_ns: int) -> pa.Array:
@@ -452,7 +493,9 @@ def _batches(
         size = file.metadata.row_group(group).num_rows
         if at < end and at + size > begin:
             try:
-                for batch in file.iter_batches(n_rows, row_groups=[group], columns=names, use_threads=False):
+                for batch in file.iter_batches(
+                    n_rows, row_groups=[group], columns=names, use_threads=False
+                ):
                     low, high = max(begin - at, 0), min(end - at, batch.num_rows)
                     if low < high:
                         yield batch.slice(low, high - low)
@@ -487,6 +530,7 @@ def _stream(
         units,
         info.time.rate_hz,
         info.time.absolute,
+        "signal" if info.channels else "events",
     )
 
 
@@ -564,7 +608,7 @@ def write_table(
         with pq.ParquetWriter(path, table.schema, **_options(encodings, level)) as writer:
             writer.write_table(table, row_group_size=GROUP_ROWS)
     except OSError as error:
-        raise files.storage_error(error, path) from error
+        raise _storage(error, path) from error
     return n_rows
 
 
@@ -582,3 +626,29 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         except OSError as error:
             raise _damaged(path, error) from error
     return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+
+
+def write_stream(path: Path, stream: Stream, *, item_id: str) -> TimeFacts:
+    """Write a stream of numbers as one table.
+
+    Parameters
+    ----------
+    stream : Stream
+        Its data [shape=(n,) or (n, n_channels)] become int64 or float64 columns.
+    """
+    data = stream.data.reshape(stream.n_samples, -1)
+    kind = "int64" if data.dtype.kind in "iub" else "float64"
+    units = stream.units or (None,) * len(stream.channels)
+    columns = tuple(
+        Column(name, kind, name, unit) for name, unit in zip(stream.channels, units, strict=True)
+    )
+    schema = TableSchema(columns, TimeColumn("ns", absolute=stream.absolute))
+    rate_hz = stream.nominal_rate_hz
+    writer = TableWriter(path, schema, item_id=item_id, rate_hz=rate_hz, irregular=rate_hz is None)
+    arrays = {c.name: pa.array(data[:, k].astype(kind)) for k, c in enumerate(columns)}
+    try:
+        writer.add(stream.stamps_ns, None, arrays)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise

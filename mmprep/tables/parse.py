@@ -32,7 +32,21 @@ from mmprep.tables.schema import KINDS, RANK, widest
 from mmprep.tables.stamps import StampReader
 from mmprep.timebase import BoolArray, IntArray
 
-NULLS = ("", "n/a", "N/A", "NA", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "NULL", "null", "Null")
+NULLS = (
+    "",
+    "n/a",
+    "N/A",
+    "NA",
+    "#N/A",
+    "NaN",
+    "nan",
+    "NAN",
+    "-nan",
+    "-NaN",
+    "NULL",
+    "null",
+    "Null",
+)
 EXACT_INTEGERS = 2.0**53
 ARROW_TYPES = {
     "null": pa.null(),
@@ -44,6 +58,7 @@ ARROW_TYPES = {
 _INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
 _LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
 _NUMBER = r"(?i)^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
+_ANY_NUMBER = r"(?i)^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
 _WIDE_INTEGER = r"^[+-]?[0-9]{16,}$"
 _COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]*)?([eE][+-]?[0-9]+)?$"
 _LF, _ZERO, _SPACE, _PLUS, _MINUS, _POINT, _X = b"\n0 +-.x"
@@ -172,9 +187,9 @@ class _Lines:
         return np.searchsorted(self.ends, positions, side="left")
 
     def first_bytes(self) -> NDArray[np.uint8]:
-        """The first byte of each line; LF for blank ones."""
+        """Give the first byte of each line; LF for blank ones."""
         padded = np.append(self.bytes, np.uint8(_LF))
-        return padded[self.starts]
+        return np.asarray(padded[self.starts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +285,8 @@ class BlockParser:
         cells = self._split(lines.raw(line))
         if cells is None:
             return "a quote is left open, or text follows a quote"
-        cut = ", the line is cut" if lines.ends[line] == len(lines.data) else ""
+        is_cut = lines.ends[line] == len(lines.data) and len(cells) < len(self.layout.cells)
+        cut = ", the line is cut" if is_cut else ""
         return f"{len(cells)} cells, expected {len(self.layout.cells)}{cut}"
 
     def _quote_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
@@ -278,13 +294,15 @@ class BlockParser:
             if self._split(lines.raw(line)) is None:
                 yield int(line), "a quote is left open, or text follows a quote"
 
-    def _text(self, lines: _Lines, rows: IntArray, bad: Mapping[int, str]) -> tuple[bytes, IntArray]:
+    def _text(
+        self, lines: _Lines, rows: IntArray, bad: Mapping[int, str]
+    ) -> tuple[bytes, IntArray]:
         """Join the lines that are read, and say which of the rows they are."""
         if not bad and rows.size == len(lines):
             return lines.data, np.arange(rows.size)
-        filler = self._null_line() if self.on_bad_row == "null" else None
-        kept = [k for k, line in enumerate(rows) if filler is not None or int(line) not in bad]
-        taken = [filler if rows[k] in bad else lines.raw(rows[k]) for k in kept]
+        is_filled, filler = self.on_bad_row == "null", self._null_line()
+        kept = [k for k, line in enumerate(rows) if is_filled or int(line) not in bad]
+        taken = [filler if int(rows[k]) in bad else lines.raw(rows[k]) for k in kept]
         return b"".join(b"%b\n" % line for line in taken), np.array(kept, dtype=np.int64)
 
     def _null_line(self) -> bytes:
@@ -482,19 +500,19 @@ class BlockParser:
     ) -> None:
         kind = self.kinds[name]
         plain = texts if kind == "string" else self._number_texts(texts)
-        wrong = misfits(plain, kind)
-        if not wrong.any():
-            parsed.columns[name] = plain.cast(ARROW_TYPES[kind])
-        elif name in self.fixed:
-            for row in np.flatnonzero(wrong):
-                text = texts[int(row)].as_py()
-                faults.setdefault(int(row), f"{name} is {text!r}, expected {kind}")
-            cleaned = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), plain)
-            parsed.columns[name] = cleaned.cast(ARROW_TYPES[kind])
-        else:
-            row = int(np.argmax(wrong))
+        wrong = unfit(plain, kind) if name in self.fixed else misfits(plain, kind)
+        if wrong.any() and name not in self.fixed:
+            first = int(np.argmax(wrong))
             wide = smallest_kind(plain, at_least=kind)
-            parsed.misfits[name] = Misfit(wide, int(line_of[row]), texts[row].as_py())
+            parsed.misfits[name] = Misfit(wide, int(line_of[first]), texts[first].as_py())
+            return
+        for row in np.flatnonzero(wrong):
+            text = texts[int(row)].as_py()
+            faults.setdefault(int(row), f"{name} is {text!r}, expected {kind}")
+        if wrong.any():
+            plain = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), plain)
+        is_null = kind == "null"
+        parsed.columns[name] = pa.nulls(len(plain)) if is_null else plain.cast(ARROW_TYPES[kind])
 
     def _number_texts(self, texts: pa.Array) -> pa.Array:
         return _point_numbers(texts) if self.layout.decimal == "," else _trimmed(texts)
@@ -549,7 +567,7 @@ def _starts_cell(padded: NDArray[np.uint8], places: IntArray, delimiter: int) ->
 
     before, earlier = padded[places - 1], padded[places - 2]
     signed = (before == _PLUS) | (before == _MINUS)
-    return opens(before) | (signed & opens(earlier))
+    return np.asarray(opens(before) | (signed & opens(earlier)))
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
@@ -585,20 +603,30 @@ def misfits(texts: pa.Array, kind: str) -> BoolArray:
     return _no_integer(texts) if kind == "int64" else _no_float(texts)
 
 
+def unfit(texts: pa.Array, kind: str) -> BoolArray:
+    """Say which cells cannot be read as a declared kind: leading zeros and rounding are meant."""
+    if kind not in ("int64", "float64"):
+        return misfits(texts, kind)
+    given = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
+    if kind == "float64":
+        return np.asarray(given & ~_matches(texts, _ANY_NUMBER))
+    return _no_integer(pc.replace_substring_regex(texts, r"^(-?)0+([0-9])", r"\1\2"))
+
+
 def _matches(texts: pa.Array, pattern: str) -> BoolArray:
     found = pc.match_substring_regex(texts, pattern).fill_null(False)  # noqa: FBT003
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def _no_integer(texts: pa.Array) -> BoolArray:
-    wrong = ~_matches(texts, _INTEGER) & texts.is_valid().to_numpy(zero_copy_only=False)
+    wrong: BoolArray = ~_matches(texts, _INTEGER) & texts.is_valid().to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(wrong & _matches(texts, _LONG_INTEGER)):
         wrong[row] = not -(1 << 63) <= int(texts[int(row)].as_py()) < 1 << 63
     return wrong
 
 
 def _no_float(texts: pa.Array) -> BoolArray:
-    wrong = ~_matches(texts, _NUMBER) & texts.is_valid().to_numpy(zero_copy_only=False)
+    wrong: BoolArray = ~_matches(texts, _NUMBER) & texts.is_valid().to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(~wrong & _matches(texts, _WIDE_INTEGER)):
         text = texts[int(row)].as_py()
         wrong[row] = len(text) > 400 or int(text) != int(float(text))

@@ -18,7 +18,7 @@ from mmprep.errors import DataError
 KINDS = ("null", "int64", "float64", "string")
 RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 RESERVED = {"id": "source_id", "time": "source_time"}
-EVIDENCE = ("none", "steps", "size", "name", "given")
+EVIDENCE = ("empty", "none", "steps", "size", "name", "given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ class TimeColumn:
     Parameters
     ----------
     unit : str
-        `s ms us ns` (decimal text), `iso` (date and time), `clock` (hh:mm:ss) or `rate` (no stamps).
+        `s ms us ns` (decimal text), `iso` (date and time), `clock` (hh:mm:ss), `rate` (none).
     evidence : str
-        What the unit rests on, one of `EVIDENCE`; later ones are stronger.
+        What the unit rests on, one of `EVIDENCE`; later ones are stronger. `empty`: the file has no
+        stamp, so it says nothing.
     absolute : bool
         Stamps are Unix time; they are stored as `timestamp[ns, UTC]`, else as `duration[ns]`.
     source_name : str
@@ -189,7 +190,8 @@ def merge_schemas(schemas: Iterable[TableSchema]) -> TableSchema:
         for column in schema.columns:
             union.add(column)
     best = max((schema.time for schema in listed), key=lambda time: EVIDENCE.index(time.evidence))
-    time = replace(best, absolute=all(schema.time.absolute for schema in listed))
+    voices = [schema.time for schema in listed if schema.time.evidence != "empty"]
+    time = replace(best, absolute=all(time.absolute for time in voices or [best]))
     return TableSchema(tuple(union.columns.values()), time, any(s.float32 for s in listed))
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -45,10 +46,11 @@ UNIT_OF = {word: unit for unit, words in UNIT_WORDS.items() for word in words.sp
 _NAMED_UNIT = re.compile(r"^(.*?)[\s_.\-]*[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
 _SUFFIX_UNIT = re.compile(r"^(?:(.*?)[\s_.\-]+)?([a-zµμ]+)$")
 
-TIME_NAMES = frozenset(
+_TIME_WORDS = (
     "time timestamp timestamps t ts datetime date_time time_stamp unix unix_time unix_timestamp"
-    " unixtime onset zeit zeitstempel 时间 时间戳".split()
+    " unixtime onset zeit zeitstempel 时间 时间戳"
 )
+TIME_NAMES = frozenset(_TIME_WORDS.split())
 _TIME_PREFIX = re.compile(r"^(t|ts|time|timestamp)[\s_.\-]")
 _ISO = re.compile(
     r"^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?"
@@ -181,6 +183,8 @@ def judge(
         What the user said.
     """
     unit, evidence = (unit, "given") if unit else _judged_unit(name, texts)
+    if not texts:
+        return Judged(TimeColumn(unit, "empty", absolute=False, source_name=name), None)
     absolute, note = _is_absolute(texts, unit, tz)
     if evidence in ("size", "steps", "none"):
         why = {"size": "the size", "steps": "the steps", "none": "default"}[evidence]
@@ -197,12 +201,9 @@ def _judged_unit(name: str, texts: Sequence[str]) -> tuple[str, str]:
     named = name_parts(name)[1]
     if named:
         return named, "name"
-    first = parse_ns(texts[0], "s") if texts else None
     sized = _unit_by_size(texts[0]) if texts else None
     if sized:
         return sized, "size"
-    if first is None and texts:
-        return "s", "none"
     stepped = _unit_by_steps(texts)
     return (stepped, "steps") if stepped else ("s", "none")
 
@@ -220,7 +221,7 @@ def _unit_by_steps(texts: Sequence[str]) -> str | None:
         return None
     values = [parse_ns(text, "ns") for text in texts]
     known = [value for value in values if value is not None]
-    steps = [abs(b - a) for a, b in zip(known, known[1:], strict=False) if b != a]
+    steps = [abs(b - a) for a, b in pairwise(known) if b != a]
     if not steps:
         return None
     step = median(steps)
@@ -232,8 +233,6 @@ def _unit_by_steps(texts: Sequence[str]) -> str | None:
 
 def _is_absolute(texts: Sequence[str], unit: str, tz: str | None) -> tuple[bool, str | None]:
     if unit == "clock":
-        return False, None
-    if not texts:
         return False, None
     if unit == "iso":
         if tz or has_zone(texts[0]):
@@ -297,11 +296,21 @@ class StampReader:
         values = [None if text is None else parse_ns(text, self.unit) for text in cells.to_pylist()]
         valid = np.array([value is not None for value in values], dtype=np.bool_)
         stamps = np.array([value or 0 for value in values], dtype=np.int64)
-        if self.unit == "iso" and self.tz:
-            local = [text is not None and not has_zone(text) for text in cells.to_pylist()]
-            moved = _from_zone(pa.array(stamps).cast(pa.timestamp("ns")), self.tz)
-            stamps = np.where(np.array(local, dtype=np.bool_), moved, stamps)
+        if self.unit == "iso":
+            return self._zoned(cells, stamps, valid)
         return stamps, valid
+
+    def _zoned(
+        self, cells: pa.Array, stamps: IntArray, valid: BoolArray
+    ) -> tuple[IntArray, BoolArray]:
+        """Move local times to UTC; without a zone they don't mix with times that have one."""
+        texts = cells.to_pylist()
+        zoned = np.array([text is not None and has_zone(text) for text in texts], dtype=np.bool_)
+        if self.tz is None:
+            valid = valid & (zoned == (self.type.tz is not None))
+            return np.where(valid, stamps, 0), valid
+        moved = _from_zone(pa.array(stamps).cast(pa.timestamp("ns")), self.tz)
+        return np.where(zoned | ~valid, stamps, moved), valid
 
 
 def stamp_reader(
@@ -359,7 +368,9 @@ def _from_zone(cells: pa.Array, tz: str) -> IntArray:
     try:
         moved = pc.assume_timezone(cells, tz, ambiguous="earliest", nonexistent="latest")
     except pa.ArrowInvalid as error:
-        raise UsageError(f"no time zone {tz!r}", where="--tz", hint="name one as Asia/Shanghai") from error
+        raise UsageError(
+            f"no time zone {tz!r}", where="--tz", hint="name one as Asia/Shanghai"
+        ) from error
     return np.asarray(moved.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -266,6 +267,39 @@ def test_worker_that_cannot_be_started_ends_the_map(monkeypatch):
         pass
 
 
+class Stingy(pool._Nursery):
+    """A nursery on a system that lets it have only so many workers."""
+
+    limit = 1
+
+    def start(self, number):
+        if number <= self.limit:
+            return super().start(number)
+        self.refused.append(number)
+        ours, self.theirs = pool.Pipe()
+        return ours
+
+    def ends(self):
+        yield from super().ends()
+        while self.refused:
+            yield self.refused.pop(), pool._Refusal(errno.EAGAIN)
+
+
+def test_map_goes_on_with_the_workers_that_can_be_started(monkeypatch):
+    monkeypatch.setattr(pool, "_Nursery", Stingy)
+    monkeypatch.setattr(Stingy, "refused", [], raising=False)
+    results = run(works.slow_pid, works.tasks(6), jobs=4)
+    assert len({result.values for result in results}) == 1
+
+
+def test_map_ends_when_no_worker_can_be_started(monkeypatch):
+    monkeypatch.setattr(pool, "_Nursery", Stingy)
+    monkeypatch.setattr(Stingy, "refused", [], raising=False)
+    monkeypatch.setattr(Stingy, "limit", 0)
+    with pytest.raises(TransientError, match="no worker could be started: Resource"):
+        run(works.echo, works.tasks(2))
+
+
 # --- errors that escape
 
 
@@ -313,12 +347,11 @@ def test_workers_share_folder_and_path_and_have_no_stdin():
     assert result.values == ((str(Path.cwd()), "", sys.path),)
 
 
-def test_workers_have_a_numba_cache_each():
-    with light(2) as workers:
-        results = list(workers.map(works.ItemWork(works.environment), works.tasks(6)))
-    folders = {result.values[0]["NUMBA_CACHE_DIR"] for result in results}
-    assert all("mmprep-numba-" in folder for folder in folders)
-    assert not any(Path(folder).parent.exists() for folder in folders)
+def test_workers_have_a_numba_cache_each_for_their_time():
+    results = run(works.use_numba_cache, works.tasks(6))
+    folders = {Path(result.values[0]) for result in results}
+    assert len(folders) == 2
+    assert not any(folder.parent.exists() for folder in folders)
 
 
 def test_workers_have_loaded_what_is_asked_for_and_pass_over_what_is_missing():
@@ -368,6 +401,17 @@ def test_script_without_main_guard_runs_once_and_its_stdout_is_its_own(tmp_path)
     out, err = process.communicate(timeout=30)
     assert out.split() == ["once", "t0/0", "t1/0"]
     assert err.replace("\n", "") == "printed by the worker" * 2
+
+
+POOR = """
+import os, signal, socket
+del os.fork, socket.send_fds, signal.pthread_sigmask
+"""
+
+
+def test_pool_works_where_processes_cannot_be_forked(tmp_path):
+    out, err = script(tmp_path, POOR + UNGUARDED).communicate(timeout=30)
+    assert out.split() == ["once", "t0/0", "t1/0"], err
 
 
 HANGING = (

@@ -1,0 +1,58 @@
+"""Put the streams of a session on common times.
+
+Pure: streams and times in, arrays and counts out. The parts, in the order of use:
+
+    repair          Stream + session times -> Repaired      (`order`, `dejitter`, `repaired`)
+    plan_windows    coverages, rates -> WindowPlan          (`windows`)
+    resample        Repaired + times -> Aligned             (`methods`, `sinc`, `cubic`, `axis`)
+    keep_windows    valid masks -> the windows that stay    (`windows`)
+    Ledger          Aligned ... -> Accounting               (`ledger`)
+    place_events    Repaired events -> PlacedEvents         (`events`)
+
+Each part states its rules at its top.
+"""
+
+from __future__ import annotations
+
+from mmprep.align.dejitter import dejitter
+from mmprep.align.events import PlacedEvents, place_events
+from mmprep.align.ledger import Accounting, Ledger
+from mmprep.align.methods import METHODS, Aligned, default_method, resample
+from mmprep.align.order import UNREADABLE
+from mmprep.align.repaired import Repaired, Repairs, regular, regular_data, repair
+from mmprep.align.windows import (
+    COVERS,
+    ON_GAP,
+    Kept,
+    WindowPlan,
+    covered,
+    grid_rate,
+    keep_windows,
+    plan_windows,
+)
+
+__all__ = [
+    "COVERS",
+    "METHODS",
+    "ON_GAP",
+    "UNREADABLE",
+    "Accounting",
+    "Aligned",
+    "Kept",
+    "Ledger",
+    "PlacedEvents",
+    "Repaired",
+    "Repairs",
+    "WindowPlan",
+    "covered",
+    "default_method",
+    "dejitter",
+    "grid_rate",
+    "keep_windows",
+    "place_events",
+    "plan_windows",
+    "regular",
+    "regular_data",
+    "repair",
+    "resample",
+]

@@ -1,0 +1,100 @@
+"""Account for every row of a stream.
+
+Rules
+-----
+- Each row is counted once, first match wins: *corrupt* (no usable stamp), *duplicate* (the stamp
+  of a kept row), *out_of_range* (before the first window's begin, or at or behind the last one's
+  end), *used* (a valid output that was kept rests on it: see `methods`), else *masked*.
+- The counts add up to the rows that came in, or the program stops: that is a bug, not bad data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from mmprep.align.methods import Aligned
+from mmprep.align.repaired import Repaired
+from mmprep.timebase import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """What became of the rows of a stream."""
+
+    n_in: int
+    n_used: int
+    n_masked: int
+    n_out_of_range: int
+    n_duplicate: int
+    n_corrupt: int
+
+    def __post_init__(self) -> None:
+        total = (
+            self.n_used + self.n_masked + self.n_out_of_range + self.n_duplicate + self.n_corrupt
+        )
+        if total != self.n_in or min(asdict(self).values()) < 0:
+            raise RuntimeError(f"rows don't add up: {self}")
+
+
+class Ledger:
+    """Mark the samples of a stream that outputs rest on; one byte a sample.
+
+    Parameters
+    ----------
+    repaired : Repaired
+    """
+
+    def __init__(self, repaired: Repaired) -> None:
+        self._repaired = repaired
+        self._used = np.zeros(repaired.n_samples, dtype=bool)
+
+    def mark(self, aligned: Aligned, kept: BoolArray | None = None) -> None:
+        """Mark what some outputs rest on.
+
+        Parameters
+        ----------
+        kept : [shape=(m,), bool], optional
+            The outputs that went into the data set.
+        """
+        chosen = aligned.valid if kept is None else aligned.valid & kept
+        self.mark_spans(aligned.support[chosen])
+
+    def mark_spans(self, spans: IntArray) -> None:
+        """Mark samples `[begin, end)` of each row of spans, shape (k, 2)."""
+        if spans.shape[0] == 0:
+            return
+        low, high = int(spans[:, 0].min()), int(spans[:, 1].max())
+        depth = np.bincount(spans[:, 0] - low, minlength=high - low + 1)
+        depth = depth - np.bincount(spans[:, 1] - low, minlength=high - low + 1)
+        self._used[low:high] |= np.cumsum(depth[:-1]) > 0
+
+    def close(self, begin_ns: int, end_ns: int) -> Accounting:
+        """Count the rows of the stream, given the first begin and the last end of the windows."""
+        stream = self._repaired
+        low, high = rows_within(stream, begin_ns, end_ns)
+        n_used = int(self._used[low:high].sum())
+        return Accounting(
+            n_in=stream.n_in,
+            n_used=n_used,
+            n_masked=high - low - n_used,
+            n_out_of_range=stream.n_samples - (high - low),
+            n_duplicate=stream.n_duplicate,
+            n_corrupt=stream.n_corrupt,
+        )
+
+
+def rows_within(stream: Repaired, begin_ns: int, end_ns: int) -> tuple[int, int]:
+    """Find the samples with a time in `[begin_ns, end_ns)`, as `[low, high)`."""
+    bounds = []
+    for edge_ns in (begin_ns, end_ns):
+        low, high = 0, stream.n_samples
+        while low < high:
+            middle = (low + high) // 2
+            if int(stream.stamps_ns(middle, middle + 1)[0]) < edge_ns:
+                low = middle + 1
+            else:
+                high = middle
+        bounds.append(low)
+    return bounds[0], max(bounds)

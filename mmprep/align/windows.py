@@ -1,0 +1,248 @@
+"""Cut the common time of a session's streams into windows.
+
+Rules
+-----
+- The origin is the first instant that all streams cover (intersection) or that any covers
+  (union), to the nanosecond. A stream covers from its first sample to a period behind its last.
+- Window k begins at `k * hop` after the origin and is whole: there are
+  floor((cover - window) / hop) + 1 of them, a cover short of a window by up to 1 us counted as
+  whole. Sample i of a modality lies at `begin + i / rate`.
+- Window x rate is whole. A nominal rate that isn't so becomes the nearest that is (29.97 -> 30);
+  a given one is an error.
+- A window is dropped where a modality has fewer valid samples than its share, and with `drop`
+  where any sample of any modality is not valid; `fail` makes that an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from mmprep.errors import DataError, UsageError
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, whole_samples
+
+SLACK_S = Fraction(1, 1_000_000)
+COVERS = ("intersection", "union")
+ON_GAP = ("mask", "drop", "fail")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """The windows of a session.
+
+    Parameters
+    ----------
+    origin_ns : int
+        Second 0 on the session clock.
+    n_windows : int
+    window_s, hop_s : Fraction
+    rates_hz : mapping of str to Fraction
+        The rate of each modality.
+    """
+
+    origin_ns: int
+    n_windows: int
+    window_s: Fraction
+    hop_s: Fraction
+    rates_hz: Mapping[str, Fraction]
+
+    def n_samples(self, name: str) -> int:
+        """Count the samples of a modality in a window."""
+        return whole_samples(self.window_s, self.rates_hz[name])
+
+    def begin_s(self, window: int) -> Fraction:
+        """Give the begin of a window after the origin."""
+        return window * self.hop_s
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first begin and the last end, on the session clock; the end rounded up."""
+        if self.n_windows == 0:
+            return self.origin_ns, self.origin_ns
+        end_s = self.begin_s(self.n_windows - 1) + self.window_s
+        return self.origin_ns, self.origin_ns + math.ceil(end_s * NS_PER_S)
+
+    def times_s(self, name: str, begin: int = 0, end: int | None = None) -> FloatArray:
+        """Give the sample times of windows `[begin, end)`.
+
+        Returns
+        -------
+        [shape=(end - begin, n_samples), float64, s]
+            k * hop + i / rate after the origin, rounded once.
+        """
+        rate, end = self.rates_hz[name], self.n_windows if end is None else end
+        unit = math.lcm(self.hop_s.denominator, rate.numerator)
+        hop = self.hop_s.numerator * (unit // self.hop_s.denominator)
+        period = rate.denominator * (unit // rate.numerator)
+        dtype = np.int64 if hop * end + period * self.n_samples(name) < 1 << 53 else object
+        window = np.arange(begin, end).astype(dtype)[:, None]
+        sample = np.arange(self.n_samples(name)).astype(dtype)
+        return np.asarray((window * hop + sample * period) / unit, dtype=np.float64)
+
+    def windows_at(self, times_s: FloatArray) -> IntArray:
+        """Give the windows that hold each time.
+
+        Returns
+        -------
+        [shape=(m, 2), int64]
+            Windows `[first, end)`; empty where none holds it.
+        """
+        hop, window = float(self.hop_s), float(self.window_s)
+        first = np.floor((times_s - window) / hop).astype(np.int64) + 1
+        end = np.floor(times_s / hop).astype(np.int64) + 1
+        bounds = np.stack([np.maximum(first, 0), np.minimum(end, self.n_windows)], axis=1)
+        return np.where(bounds[:, 1:] > bounds[:, :1], bounds, 0)
+
+
+def plan_windows(
+    coverages_ns: Iterable[tuple[int, int]],
+    rates_hz: Mapping[str, Fraction],
+    *,
+    window_s: Fraction = Fraction(1),
+    hop_s: Fraction | None = None,
+    cover: str = "intersection",
+) -> WindowPlan:
+    """Lay windows over the time that the streams cover.
+
+    Parameters
+    ----------
+    coverages_ns : iterable of (begin, end) [ns]
+        One a stream, on the session clock.
+    rates_hz : mapping of str to Fraction
+        See `grid_rate`.
+
+    Raises
+    ------
+    UsageError
+        Window x rate is not whole, or window or hop is not positive.
+    DataError
+        The streams have no time in common, or less than a window.
+    """
+    hop_s = window_s if hop_s is None else hop_s
+    if window_s <= 0 or hop_s <= 0 or cover not in COVERS:
+        raise UsageError(f"no windows of {window_s} s every {hop_s} s over the {cover}")
+    for rate_hz in rates_hz.values():
+        whole_samples(window_s, rate_hz)
+    begin_ns, end_ns = covered(coverages_ns, cover=cover)
+    length_s = Fraction(end_ns - begin_ns, NS_PER_S) + SLACK_S
+    n_windows = math.floor((length_s - window_s) / hop_s) + 1
+    if n_windows < 1:
+        raise DataError(
+            f"the streams have {float(length_s):.6g} s in common, a window has {float(window_s):g}",
+            hint="check the clocks, use a shorter --window, or --cover union",
+        )
+    return WindowPlan(begin_ns, n_windows, window_s, hop_s, dict(rates_hz))
+
+
+def covered(
+    coverages_ns: Iterable[tuple[int, int]], *, cover: str = "intersection"
+) -> tuple[int, int]:
+    """Give the stretch `[begin, end)` that all streams cover, or any.
+
+    Raises
+    ------
+    DataError
+        The streams don't overlap.
+    """
+    begins, ends = zip(*coverages_ns, strict=True)
+    if cover == "union":
+        return min(begins), max(ends)
+    if max(begins) >= min(ends):
+        apart_s = (max(begins) - min(ends)) / NS_PER_S
+        raise DataError(
+            f"the streams don't overlap: one begins {apart_s:g} s after another has ended",
+            hint="check --clock, --start and --tz, or use --cover union",
+        )
+    return max(begins), min(ends)
+
+
+def grid_rate(
+    nominal_hz: Fraction | None, window_s: Fraction, *, given_hz: Fraction | None = None
+) -> Fraction:
+    """Choose the rate of a modality so that a window holds a whole number of samples.
+
+    Returns
+    -------
+    Fraction
+        The given rate; else the nominal one, or the nearest that fits (halves up, one sample a
+        window at least).
+
+    Raises
+    ------
+    UsageError
+        The given rate doesn't fit, or there is none.
+    """
+    if given_hz is not None:
+        whole_samples(window_s, given_hz)
+        return given_hz
+    if nominal_hz is None:
+        raise UsageError("the stream has no nominal rate", hint="give its rate with --rates")
+    return max(math.floor(window_s * nominal_hz + Fraction(1, 2)), 1) / window_s
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which windows stay.
+
+    Parameters
+    ----------
+    keep : [shape=(n_windows,), bool]
+    shares : mapping of str to [shape=(n_windows,), float64]
+        The share of valid samples a modality and window.
+    n_gap, n_thin : int
+        Windows dropped for a gap (`drop`), and of the rest those below the least share.
+    """
+
+    keep: BoolArray
+    shares: Mapping[str, FloatArray]
+    n_gap: int
+    n_thin: int
+
+
+def keep_windows(
+    valid: Mapping[str, BoolArray],
+    *,
+    on_gap: str = "mask",
+    min_valid: float = 0.0,
+    first: int = 0,
+) -> Kept:
+    """Decide which windows stay.
+
+    Parameters
+    ----------
+    valid : mapping of str to [shape=(n_windows, n_samples), bool]
+    on_gap : str
+        `mask` keeps windows with invalid samples, `drop` drops them, `fail` refuses them.
+    min_valid : float
+        The least share of valid samples of every modality.
+    first : int
+        The number of the first window, for the message.
+
+    Raises
+    ------
+    DataError
+        `fail`, and a sample is not valid.
+    """
+    if on_gap not in ON_GAP:
+        raise UsageError(f"no policy {on_gap!r}, but {', '.join(ON_GAP)}")
+    shares = {name: mask.mean(axis=1) for name, mask in valid.items()}
+    full = np.stack([mask.all(axis=1) for mask in valid.values()]).all(axis=0)
+    if on_gap == "fail" and not full.all():
+        raise _gap_error(valid, int(np.argmin(full)), first)
+    rich = np.stack([share >= min_valid for share in shares.values()]).all(axis=0)
+    whole = full if on_gap == "drop" else np.ones_like(full)
+    return Kept(whole & rich, shares, int((~whole).sum()), int((whole & ~rich).sum()))
+
+
+def _gap_error(valid: Mapping[str, BoolArray], window: int, first: int) -> DataError:
+    name = next(name for name, mask in valid.items() if not mask[window].all())
+    mask = valid[name][window]
+    return DataError(
+        f"{int((~mask).sum())} of {mask.size} samples of window {first + window} rest on no reading",
+        where=name,
+        hint="--on-gap mask keeps such windows with their mask, --on-gap drop leaves them out",
+    )

@@ -1,0 +1,373 @@
+"""ClockModel: a map in segments, exactly invertible, with the bound of its error.
+
+Rules
+-----
+- A map adds an integer offset: target = source + offset(source). Inside the knots the offset is a
+  cubic Hermite piece, outside a line.
+- Segments stand in the order of session time. After a reset device time may repeat, so a stamp
+  alone may belong to two of them; its position in the recording decides (`locate_in_order`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep.errors import ClockError
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+
+_N = TypeVar("_N", np.int64, np.float64)
+_Call: TypeAlias = Callable[["Segment", IntArray], NDArray[_N]]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of device time without a jump.
+
+    Parameters
+    ----------
+    begin_ns, end_ns : int, device clock
+        The first and last fix.
+    source_ns, target_ns : [shape=(n_knots,), int64, ns]
+        Knots: device time, strictly increasing, and session time.
+    drift : [shape=(n_knots,), float64, s/s]
+        d(target - source) / d(source) at the knots.
+    bound_s : [shape=(n_knots,), float64, s]
+        Bound of the error at the knots; NaN without evidence.
+    drift_bound : (float, float), s/s
+        Bound of the drift's error at the first and the last knot.
+    walk_bound : float, s / s**1.5
+        Bound of what the wander adds outside: walk_bound * distance_s**1.5.
+    n_fixes : int
+        Fixes that were used.
+    """
+
+    begin_ns: int
+    end_ns: int
+    source_ns: IntArray
+    target_ns: IntArray
+    drift: FloatArray
+    bound_s: FloatArray
+    drift_bound: tuple[float, float] = (0.0, 0.0)
+    walk_bound: float = 0.0
+    n_fixes: int = 0
+
+    def __post_init__(self) -> None:
+        for array in (self.source_ns, self.target_ns, self.drift, self.bound_s):
+            array.setflags(write=False)
+
+    def apply(self, stamps_ns: IntArray) -> IntArray:
+        """Map device time to session time, int64 ns to int64 ns."""
+        return np.asarray(stamps_ns + self._offset_ns(stamps_ns))
+
+    def invert(self, times_ns: IntArray) -> IntArray:
+        """Map session time to device time; `invert(apply(x))` is x to 1 ns."""
+        stamps = times_ns - (self.target_ns[0] - self.source_ns[0])
+        for _ in range(8):  # each round leaves at most MAX_DRIFT of the error before
+            stamps = times_ns - self._offset_ns(stamps)
+        return np.asarray(stamps)
+
+    def bound_at_s(self, stamps_ns: IntArray) -> FloatArray:
+        """Bound of the error at these device times, float64 s."""
+        first, last = self.source_ns[0], self.source_ns[-1]
+        inside = np.clip(stamps_ns, first, last)
+        bound = np.interp(_seconds(inside - first), _seconds(self.source_ns - first), self.bound_s)
+        beyond_s = np.abs(_seconds(stamps_ns - inside))
+        drift = np.where(stamps_ns < first, *self.drift_bound)
+        outside: FloatArray = drift * beyond_s + self.walk_bound * beyond_s**1.5
+        return np.asarray(bound + outside, dtype=np.float64)
+
+    def _offset_ns(self, stamps_ns: IntArray) -> IntArray:
+        last = max(self.source_ns.size - 2, 0)
+        knot = np.clip(np.searchsorted(self.source_ns, stamps_ns, side="right") - 1, 0, last)
+        offset_ns = self.target_ns - self.source_ns
+        rise_ns = self._rise_ns(knot, stamps_ns, offset_ns)
+        return np.asarray(offset_ns[knot] + np.rint(rise_ns).astype(np.int64))
+
+    def _rise_ns(self, knot: IntArray, stamps_ns: IntArray, offset_ns: IntArray) -> FloatArray:
+        """Give the change of the offset since the knot: cubic inside, a line outside."""
+        since_ns = (stamps_ns - self.source_ns[knot]).astype(np.float64)
+        if self.source_ns.size == 1:
+            return np.asarray(since_ns * self.drift[0], dtype=np.float64)
+        width_ns = np.diff(self.source_ns).astype(np.float64)[knot]
+        step_ns = np.diff(offset_ns).astype(np.float64)[knot]
+        begin, end = self.drift[knot], self.drift[knot + 1]
+        part = since_ns / width_ns
+        rest = 1 - part
+        cubic = part * part * (3 - 2 * part) * step_ns
+        cubic += width_ns * part * rest * (rest * begin - part * end)
+        before, after = since_ns * begin, step_ns + (since_ns - width_ns) * end
+        return np.where(part < 0, before, np.where(part > 1, after, cubic))
+
+
+@dataclass(frozen=True, slots=True)
+class ClockModel:
+    """A map from device time to session time, piece by piece, with its evidence.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+        In the order of session time. Device time may repeat in them after a reset.
+    method : str
+        `exchanges`, `fixes`, `frames` or `none`.
+    n_fixes, n_rejected : int
+        Fixes used, and fixes left out as outliers.
+    residual_rms_s, residual_p50_s, residual_p99_s : float or None
+        Of the distances of the used fixes from the curve.
+    bound_s : float or None
+        The largest bound within the evidence; holds for symmetric paths. None without evidence.
+    asymmetry_bound_s : float or None
+        Half the least round trip: what any asymmetry can hide. None without round trips.
+    reach_ns : int
+        The longest time between two fixes.
+    """
+
+    segments: tuple[Segment, ...]
+    method: str
+    n_fixes: int = 0
+    n_rejected: int = 0
+    residual_rms_s: float | None = None
+    residual_p50_s: float | None = None
+    residual_p99_s: float | None = None
+    bound_s: float | None = None
+    asymmetry_bound_s: float | None = None
+    reach_ns: int = 0
+
+    @property
+    def source_ref_ns(self) -> int:
+        """The device time of the first knot."""
+        return int(self.segments[0].source_ns[0])
+
+    @property
+    def target_ref_ns(self) -> int:
+        """The session time of the first knot."""
+        return int(self.segments[0].target_ns[0])
+
+    @property
+    def skew_ppm(self) -> float:
+        """Mean rate of session time against device time, less one, in parts per million."""
+        spans = [segment.source_ns[-1] - segment.source_ns[0] for segment in self.segments]
+        rises = [segment.target_ns[-1] - segment.target_ns[0] for segment in self.segments]
+        total = int(sum(spans))
+        if total == 0:
+            return float(np.mean([segment.drift.mean() for segment in self.segments]) * 1e6)
+        return int(sum(rises) - total) / total * 1e6
+
+    def locate(self, stamps_ns: IntArray) -> IntArray:
+        """Find the segment of each stamp by its value: the nearest, the earlier of two."""
+        spans = [(segment.begin_ns, segment.end_ns) for segment in self.segments]
+        return _nearest(spans, stamps_ns)
+
+    def locate_in_order(self, stamps_ns: IntArray) -> IntArray:
+        """Find the segment of each stamp of a recording by value and position.
+
+        Between two segments the device clock jumped, somewhere between two fixes. The stamps of
+        the recording jumped with it, and that is where the segments change.
+
+        Parameters
+        ----------
+        stamps_ns : [shape=(n,), int64, ns]
+            Device stamps in the order of recording; they may step back at resets.
+
+        Returns
+        -------
+        [shape=(n,), int64]
+            Indices into `segments`, never decreasing.
+        """
+        number = np.zeros(stamps_ns.size, dtype=np.int64)
+        begin = 0
+        for before in range(len(self.segments) - 1):
+            pair = (self.segments[before], self.segments[before + 1])
+            begin += _first_after_jump(pair, stamps_ns[begin:])
+            number[begin:] = before + 1
+        return number
+
+    def apply(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> IntArray:
+        """Map device time to session time.
+
+        Parameters
+        ----------
+        stamps_ns : [shape=(n,), int64, ns]
+            On the device clock, in any order.
+        segment : [shape=(n,), int64], optional
+            Which segment each stamp belongs to, as `locate_in_order` gives it; by value if absent.
+
+        Returns
+        -------
+        [shape=(n,), int64, ns]
+            On the session clock; strictly increasing with the stamp inside a segment.
+        """
+        number = self.locate(stamps_ns) if segment is None else segment
+        return self._by_segment(number, stamps_ns, Segment.apply)
+
+    def apply_in_order(self, stamps_ns: IntArray) -> IntArray:
+        """Map the stamps of a recording, which may step back where the device was reset."""
+        return self.apply(stamps_ns, segment=self.locate_in_order(stamps_ns))
+
+    def invert(self, times_ns: IntArray, *, segment: IntArray | None = None) -> IntArray:
+        """Map session time to device time; agrees with `apply` to 1 ns."""
+        if segment is None:
+            segment = _nearest([_target_span(part) for part in self.segments], times_ns)
+        return self._by_segment(segment, times_ns, Segment.invert)
+
+    def bound_at_s(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> FloatArray:
+        """Bound the error at these device times.
+
+        Returns
+        -------
+        [shape=(n,), float64, s]
+            Holds for symmetric paths; grows with the distance from the evidence; NaN without any.
+        """
+        number = self.locate(stamps_ns) if segment is None else segment
+        return self._by_segment(number, stamps_ns, Segment.bound_at_s)
+
+    def is_extrapolated(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> BoolArray:
+        """Tell which stamps lie outside the evidence, bool (n,)."""
+        number = self.locate(stamps_ns) if segment is None else segment
+        begins = np.array([part.begin_ns for part in self.segments])
+        ends = np.array([part.end_ns for part in self.segments])
+        outside = (stamps_ns < begins[number]) | (stamps_ns > ends[number])
+        return np.asarray(outside | (self.n_fixes == 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the model as values that JSON can hold; `from_json` gives the same map."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"segments": [_segment_to_json(segment) for segment in self.segments]}
+
+    def _by_segment(self, number: IntArray, values_ns: IntArray, call: _Call[_N]) -> NDArray[_N]:
+        if len(self.segments) == 1:
+            return call(self.segments[0], values_ns)
+        result = np.empty(values_ns.shape, dtype=call(self.segments[0], values_ns[:0]).dtype)
+        for index, segment in enumerate(self.segments):
+            chosen = number == index
+            result[chosen] = call(segment, values_ns[chosen])
+        return result
+
+
+def _nearest(spans: Sequence[tuple[int, int]], values_ns: IntArray) -> IntArray:
+    distance = [np.maximum(np.maximum(b - values_ns, values_ns - e), 0) for b, e in spans]
+    return np.asarray(np.argmin(np.stack(distance), axis=0))
+
+
+def _seconds(difference_ns: IntArray) -> FloatArray:
+    return np.asarray(difference_ns, dtype=np.float64) / NS_PER_S
+
+
+def _target_span(segment: Segment) -> tuple[int, int]:
+    begin, end = segment.apply(np.array([segment.begin_ns, segment.end_ns]))
+    return int(begin), int(end)
+
+
+def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int:
+    """Find the first stamp of the second segment; len(stamps_ns) if there is none.
+
+    Of all places that both maps allow, the one is chosen after which the mapped stamps depart
+    least from an even spacing: sum |step - period| over all steps, where only the step over the
+    jump differs between the places. A step of just the jump's size wins over a larger one.
+    """
+    before, after = pair
+    low_ns, high_ns = _target_span(before)[1], _target_span(after)[0]
+    old, new = before.apply(stamps_ns), after.apply(stamps_ns)
+    n_stamps = stamps_ns.size
+    if n_stamps == 0 or not np.any(old <= high_ns):
+        return 0
+    step = np.diff(stamps_ns)
+    period = int(np.median(step)) if step.size else 0
+    bridged = np.abs(new[1:] - old[:-1] - period).astype(np.float64)
+    plain = np.abs(step - period).astype(np.float64)
+    jump = abs(float((after.source_ns[0] - before.source_ns[-1]) - (high_ns - low_ns)))
+    cost = bridged - plain + 0.01 * (np.minimum(bridged, jump) - np.minimum(plain, jump))
+    slack = abs(period)
+    allowed = (old[:-1] <= high_ns + slack) & (new[1:] >= low_ns - slack)
+    cost[~allowed] = np.inf
+    inside = int(np.argmin(cost)) + 1 if cost.size else n_stamps
+    if cost.size and cost[inside - 1] < 0:
+        return inside
+    return 0 if _share(after, stamps_ns) > _share(before, stamps_ns) else n_stamps
+
+
+def _share(segment: Segment, stamps_ns: IntArray) -> float:
+    return float(np.mean((stamps_ns >= segment.begin_ns) & (stamps_ns <= segment.end_ns)))
+
+
+def _segment_to_json(segment: Segment) -> dict[str, Any]:
+    columns = (segment.source_ns, segment.target_ns, segment.drift, segment.bound_s)
+    knots = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    if math.isnan(knots[0][3]):
+        knots = [[*row[:3], None] for row in knots]
+    return {
+        "begin_ns": segment.begin_ns,
+        "end_ns": segment.end_ns,
+        "n_fixes": segment.n_fixes,
+        "drift_bound": list(segment.drift_bound),
+        "walk_bound": segment.walk_bound,
+        "knots": knots,
+    }
+
+
+def _segment_from_json(value: dict[str, Any]) -> Segment:
+    source, target, drift, bound = zip(*value["knots"], strict=True)
+    begin, end = value["drift_bound"]
+    return Segment(
+        begin_ns=value["begin_ns"],
+        end_ns=value["end_ns"],
+        source_ns=np.array(source, dtype=np.int64),
+        target_ns=np.array(target, dtype=np.int64),
+        drift=np.array(drift, dtype=np.float64),
+        bound_s=np.array(bound, dtype=np.float64),
+        drift_bound=(begin, end),
+        walk_bound=value["walk_bound"],
+        n_fixes=value["n_fixes"],
+    )
+
+
+def from_json(value: dict[str, Any]) -> ClockModel:
+    """Read what `ClockModel.to_json` gave."""
+    segments = tuple(_segment_from_json(segment) for segment in value["segments"])
+    fields = {name: item for name, item in value.items() if name != "segments"}
+    return ClockModel(segments, **fields)
+
+
+def identity() -> ClockModel:
+    """Give the model of a clock about which nothing is known: time stays, bound None."""
+    zero, nothing = np.zeros(1, dtype=np.int64), np.zeros(1)
+    segment = Segment(0, 0, zero, zero.copy(), nothing, np.full(1, np.nan))
+    return ClockModel((segment,), "none")
+
+
+def shifted(model: ClockModel, offset_ns: int) -> ClockModel:
+    """Move the session side of a model by a constant."""
+    segments = tuple(replace(s, target_ns=s.target_ns + offset_ns) for s in model.segments)
+    return replace(model, segments=segments)
+
+
+def check_covers(model: ClockModel, stamps_ns: IntArray, where: str) -> None:
+    """Refuse a clock log that shares no time with the stream it is meant for.
+
+    Raises
+    ------
+    ClockError
+        No stamp lies within the evidence, or within one gap between fixes of it.
+    """
+    if model.n_fixes == 0 or stamps_ns.size == 0:
+        return
+    for segment in model.segments:
+        begin, end = segment.begin_ns - model.reach_ns, segment.end_ns + model.reach_ns
+        if np.any((stamps_ns >= begin) & (stamps_ns <= end)):
+            return
+    raise ClockError(
+        f"the clock log runs from {_span(model.segments[0].begin_ns, model.segments[-1].end_ns)},"
+        f" the stamps from {_span(stamps_ns.min(), stamps_ns.max())}: a clock log of another clock",
+        where=where,
+        hint="give the clock log that was taken with this stream",
+    )
+
+
+def _span(begin_ns: int, end_ns: int) -> str:
+    return f"{int(begin_ns) / NS_PER_S:.3f} to {int(end_ns) / NS_PER_S:.3f} s"

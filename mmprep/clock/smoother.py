@@ -1,0 +1,136 @@
+"""The smoother of two states, offset and drift, on scalars.
+
+The state (offset, drift) moves over a step dt by F = [[1, dt], [0, 1]] with the process noise
+Q = walk * [[dt^3 / 3, dt^2 / 2], [dt^2 / 2, dt]]; a fix shows the offset. A loop over Python floats
+beats arrays of two, and gives the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from mmprep.timebase import FloatArray
+
+DRIFT_PRIOR = 1e-3  # s/s around the common line
+DRIFT_RESET = 20e-6  # s/s, what a reset may change about the drift
+OFFSET_PRIOR_S2 = 1.0
+# Walk of the drift, s/s per sqrt(s), squared. No quartz in a room is steadier than the first.
+WALKS = tuple(math.pow(10, power) for power in range(-19, -5))
+STEADIER = 0.7  # log-likelihood a decade
+
+State: TypeAlias = tuple[float, float, float, float, float]  # offset, drift, p00, p01, p11
+
+
+class Series(NamedTuple):
+    """Offsets to be smoothed: lists of floats, for a loop of scalars is the fastest here.
+
+    step_s[k] leads from k - 1 to k; keep[k] is 0.0 where a jump lies between, else 1.0; loose[k]
+    multiplies the walk of the drift there.
+    """
+
+    step_s: list[float]
+    keep: list[float]
+    loose: list[float]
+    offset_s: list[float]
+
+
+class Smooth(NamedTuple):
+    """Smoothed states and their covariance, float64 (n,)."""
+
+    offset_s: FloatArray
+    drift: FloatArray
+    offset_var: FloatArray
+    drift_var: FloatArray
+
+
+def _predict(state: State, step_s: float, keep: float, walk: float) -> State:
+    """Carry (offset, drift, p00, p01, p11) over a step, or over a jump where keep is 0."""
+    offset, drift, p00, p01, p11 = state
+    if keep == 0.0:
+        return 0.0, drift, OFFSET_PRIOR_S2, 0.0, p11 + DRIFT_RESET**2 + walk * step_s
+    noise = walk * step_s
+    return (
+        offset + step_s * drift,
+        drift,
+        p00 + step_s * (2 * p01 + step_s * p11) + noise * step_s * step_s / 3,
+        p01 + step_s * p11 + noise * step_s / 2,
+        p11 + noise,
+    )
+
+
+def filtered(series: Series, weight: list[float], walk: float) -> tuple[list[State], float]:
+    """Run the Kalman filter; give the filtered states and the log-likelihood.
+
+    Weights are 1 / variance; 0 is a time without a fix.
+    """
+    state: State = (0.0, 0.0, OFFSET_PRIOR_S2, 0.0, DRIFT_PRIOR**2)
+    states: list[State] = []
+    likelihood = 0.0
+    for step_s, keep, loose, seen, w in zip(*series, weight, strict=True):
+        state = _predict(state, step_s, keep, walk * loose) if states else state
+        offset, drift, p00, p01, p11 = state
+        miss, share = seen - offset, 1 / (1 + p00 * w)
+        state = (
+            offset + p00 * w * share * miss,
+            drift + p01 * w * share * miss,
+            p00 * share,
+            p01 * share,
+            p11 - p01 * p01 * w * share,
+        )
+        states.append(state)
+        likelihood += math.log(share) - miss * miss * w * share
+    return states, likelihood / 2
+
+
+def smoothed(series: Series, weight: list[float], walk: float) -> Smooth:
+    """Run the filter forth and the Rauch-Tung-Striebel pass back."""
+    states, _ = filtered(series, weight, walk)
+    later = states[-1]
+    smooth = [later]
+    for k in range(len(states) - 2, -1, -1):
+        step_s, keep = series.step_s[k + 1], series.keep[k + 1]
+        later = _back(states[k], later, step_s, keep, walk * series.loose[k + 1])
+        smooth.append(later)
+    offset, drift, p00, _, p11 = np.array(smooth[::-1]).T
+    return Smooth(offset, drift, np.maximum(p00, 0), np.maximum(p11, 0))
+
+
+def _back(state: State, later: State, step_s: float, keep: float, walk: float) -> State:
+    """Correct a filtered state by the smoothed one after it: x + G (x' - F x), G = P F' / P'."""
+    offset, drift, p00, p01, p11 = state
+    ahead = _predict(state, step_s, keep, walk)
+    q00, q01, q11 = ahead[2:]
+    c00, c10 = keep * (p00 + step_s * p01), keep * (p01 + step_s * p11)
+    det = q00 * q11 - q01 * q01
+    g00, g01 = (c00 * q11 - p01 * q01) / det, (p01 * q00 - c00 * q01) / det
+    g10, g11 = (c10 * q11 - p11 * q01) / det, (p11 * q00 - c10 * q01) / det
+    e0, e1 = later[0] - ahead[0], later[1] - ahead[1]
+    d00, d01, d11 = later[2] - q00, later[3] - q01, later[4] - q11
+    h00, h01 = g00 * d00 + g01 * d01, g00 * d01 + g01 * d11
+    h10, h11 = g10 * d00 + g11 * d01, g10 * d01 + g11 * d11
+    return (
+        offset + g00 * e0 + g01 * e1,
+        drift + g10 * e0 + g11 * e1,
+        p00 + h00 * g00 + h01 * g01,
+        p01 + h00 * g10 + h01 * g11,
+        p11 + h10 * g10 + h11 * g11,
+    )
+
+
+def likely_walk(series: Series, weight: list[float]) -> float:
+    """Choose the walk of the drift under which the fixes are most likely; a steady one if in doubt.
+
+    The steadier of two walks is preferred by `STEADIER` in log-likelihood a decade, because
+    a short log of a steady clock says next to nothing about how small the walk is.
+    """
+
+    def score(walk: float) -> float:
+        _, likelihood = filtered(series, weight, walk)
+        return likelihood - STEADIER * math.log10(walk)
+
+    best = max(WALKS, key=score)
+    near = [max(best * math.pow(10, power), WALKS[0]) for power in (-0.5, -0.25, 0.0, 0.25, 0.5)]
+    return max(near, key=score)

@@ -1,0 +1,463 @@
+"""`convert`: raw tables, sound and video to Parquet, shards and a manifest.
+
+Rules
+-----
+- Items of one id join; the same (id, stream) twice is an error before any work.
+- Tables go twice: a look at each gives its schema, the schemas of a stream are merged, then all
+  are written with the merged one. A value that does not fit widens it, and the stream is written
+  again: the result does not depend on what was looked at.
+- A task is one table item, or consecutive media items whose sound fills a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mmprep import tables
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
+from mmprep.shards import plan_shards
+from mmprep.sources.base import TextOptions
+from mmprep.steps import base, claims, labels, media, sounds, texts
+from mmprep.steps.base import (
+    Contents,
+    Engine,
+    Item,
+    Outcome,
+    Placed,
+    Progress,
+    RunOptions,
+    StepName,
+    StepResult,
+    Task,
+    Work,
+)
+from mmprep.steps.claims import Claimed
+from mmprep.steps.inputs import expand
+from mmprep.steps.layout import PRESET_TEXTS, layout
+from mmprep.steps.shardbook import ShardBook
+from mmprep.steps.sizes import parse_bytes
+from mmprep.timebase import rate, rate_number
+
+STEP = StepName("convert", 1)
+PROBES_A_TASK = 32
+_CONTENT = ("layout", "text", "on", "resample", "mono", "channel", "audio_dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Options of `mmprep convert`, named as on the command line."""
+
+    inputs: tuple[str, ...]
+    layout: str | None = None
+    text: str | None = None
+    labels: str | None = None
+    on: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    header: bool | None = None
+    columns: str | None = None
+    time: str | None = None
+    time_unit: str | None = None
+    tz: str | None = None
+    null: tuple[str, ...] = ()
+    encoding: str | None = None
+    rate: str | None = None
+    unit: tuple[str, ...] = ()
+    on_bad_row: str = "fail"
+    float32: bool = False
+    compression_level: int = 1
+    resample: int | None = None
+    mono: bool = False
+    channel: int | None = None
+    audio_dtype: str = "float32"
+    shard_size: str = "256MiB"
+    root: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def text_options(self) -> TextOptions:
+        """Give the options that the readers of tables take.
+
+        Raises
+        ------
+        UsageError
+            `--unit` without `=`, or a rate that is none.
+        """
+        return TextOptions(
+            delimiter=self.delimiter,
+            quote=self.quote,
+            header=self.header,
+            columns=tuple(self.columns.split(",")) if self.columns else (),
+            time=self.time,
+            time_unit=self.time_unit,
+            tz=self.tz,
+            null=self.null,
+            encoding=self.encoding,
+            rate_hz=rate(self.rate) if self.rate else None,
+            units=tuple(_pair(text) for text in self.unit),
+            on_bad_row=self.on_bad_row,
+            float32=self.float32,
+            compression_level=self.compression_level,
+        )
+
+    def sound_options(self) -> dict[str, Any]:
+        """Give what changes the sound, as JSON values."""
+        return {
+            "resample_hz": self.resample,
+            "mono": self.mono,
+            "channel": self.channel,
+            "dtype": self.audio_dtype,
+        }
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, mark, unit = text.partition("=")
+    if not mark or not name:
+        raise UsageError(f"{text!r} is not COL=U", where="--unit")
+    return name, unit
+
+
+def run(
+    config: Config,
+    options: RunOptions,
+    *,
+    engine: Engine = base.serial,
+    progress: Progress | None = None,
+) -> StepResult:
+    """Convert raw files and write the data set."""
+    if not config.inputs:
+        raise UsageError("no INPUT", hint="name files or a folder")
+    plan = _plan(config, options)
+    with base.open_run(
+        STEP, _content(config, plan), options, root=plan.root, engine=engine, progress=progress
+    ) as session:
+        _tell_skipped(plan, session)
+        sound_tasks = list(_media_tasks(plan))
+        table_items = [_table_item(claimed, plan) for claimed in plan.claimed if claimed.is_table]
+        if options.dry_run:
+            return session.preview(
+                [*sound_tasks, *_single_tasks(table_items, {})], _about_bytes(plan)
+            )
+        written = _write_tables(session, table_items, plan, options.cpus)
+        sounding = session.map(Work(media.convert), sound_tasks, label="media")
+        return session.commit(_contents(plan, session, written, sounding))
+
+
+# What to do ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Who takes which files, and with what options."""
+
+    root: Path
+    claimed: tuple[Claimed, ...]
+    skipped: tuple[str, ...]
+    folders: tuple[str, ...]
+    config: Config
+    options: TextOptions
+    shard_size: int
+    label_table: labels.LabelTable | None
+
+
+def _plan(config: Config, options: RunOptions) -> _Plan:
+    inputs = expand(
+        config.inputs,
+        root=Path(config.root) if config.root else None,
+        include=config.include,
+        exclude=config.exclude,
+        output=options.output,
+    )
+    if inputs.datasets:
+        raise UsageError(
+            "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
+        )
+    label_table = labels.read(config.labels, config.on) if config.labels else None
+    if label_table is not None and label_table.has_intervals:
+        raise UsageError(
+            "has intervals (begin_s, end_s), and convert cuts no windows",
+            where=config.labels,
+            hint="give it to align",
+        )
+    found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
+    patterns = (config.text,) if config.text else PRESET_TEXTS.get(config.layout or "", ())
+    claimed = tuple(
+        replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
+    )
+    return _Plan(
+        inputs.root,
+        claimed,
+        found.skipped,
+        inputs.folders,
+        config,
+        config.text_options(),
+        parse_bytes(config.shard_size),
+        label_table,
+    )
+
+
+def _content(config: Config, plan: _Plan) -> dict[str, Any]:
+    """Name the options that change what is written."""
+    content: dict[str, Any] = {name: getattr(config, name) for name in _CONTENT}
+    content |= msgspec.to_builtins(plan.options, enc_hook=str)
+    content["shard_size"] = plan.shard_size
+    content["on_bad_row"] = config.on_bad_row
+    return dict(sorted(content.items()))
+
+
+def _tell_skipped(plan: _Plan, session: base.Run) -> None:
+    if plan.skipped:
+        session.progress.say(
+            f"{len(plan.skipped)} files that no reader takes were skipped ({plan.skipped[0]}, ...)"
+        )
+
+
+def _about_bytes(plan: _Plan) -> int:
+    sounds_bytes = sum(
+        sounds.decoded_bytes(c.source, c.n_bytes) for c in plan.claimed if c.is_sound
+    )
+    return sounds_bytes + sum(c.n_bytes for c in plan.claimed if c.is_table) // 4
+
+
+def _media_tasks(plan: _Plan) -> Iterator[Task]:
+    with_sound = {c.id for c in plan.claimed if c.is_sound and c.stream == "audio"}
+    items = [_media_item(c, plan, with_sound) for c in plan.claimed if not c.is_table]
+    sizes = [sounds.decoded_bytes(item.source, item.n_bytes) for item in items]
+    spec = {"sound": plan.config.sound_options(), "shard_size": plan.shard_size}
+    for part in plan_shards(sizes, plan.shard_size):
+        chosen = tuple(items[part.start : part.stop])
+        yield Task(chosen[0].id, chosen, spec)
+
+
+def _media_item(claimed: Claimed, plan: _Plan, with_sound: set[str]) -> Item:
+    spec = {
+        "kind": claimed.reader,
+        "stream": claimed.stream,
+        "clock": claimed.clock is not None,
+        "text": claimed.text is not None,
+        "sound": not (claimed.is_video and claimed.id in with_sound),
+    }
+    return Item(claimed.id, claimed.paths(plan.root), claimed.n_bytes, spec, claimed.source)
+
+
+def _table_item(claimed: Claimed, plan: _Plan) -> Item:
+    spec = {
+        "claim": msgspec.to_builtins(claimed.claim),
+        "root": str(plan.root),
+        "clock": claimed.clock is not None,
+        "streams": dict(claimed.streams),
+    }
+    return Item(claimed.id, claimed.paths(plan.root), claimed.n_bytes, spec, claimed.source)
+
+
+def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:
+    return [Task(item.id, (item,), dict(spec)) for item in items]
+
+
+# Tables: look, merge, write, widen ----------------------------------------------------------------
+
+
+def _write_tables(
+    session: base.Run, items: Sequence[Item], plan: _Plan, cpus: int
+) -> list[Outcome]:
+    options = msgspec.to_builtins(plan.options, enc_hook=str)
+    schemas = _merged(_probe(session, items, options))
+    todo = [item for item in items if item.id in {i for s in schemas.values() for i in s.ids}]
+    done: dict[str, Outcome] = {}
+    while todo:
+        tasks = [_write_task(item, schemas, options) for item in todo]
+        threads = max(1, cpus // len(tasks))
+        outcomes = session.map(Work(texts.write_with(threads)), tasks, label="tables")
+        done |= {item.source: outcome for item, outcome in zip(todo, outcomes, strict=True)}
+        widened = _widened(schemas, outcomes)
+        todo = [item for item in items if _is_touched(item, widened) and item.source in done]
+        for item in todo:
+            session.supersede(
+                done[item.source], {"widen": (done[item.source].value or {}).get("widen", {})}
+            )
+    return [done[item.source] for item in items if item.source in done]
+
+
+def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) -> list[Outcome]:
+    tasks = [
+        Task(part[0].id, tuple(part), {"options": options})
+        for part in (items[k : k + PROBES_A_TASK] for k in range(0, len(items), PROBES_A_TASK))
+    ]
+    return session.map(Work(texts.probe), tasks, label="look") if tasks else []
+
+
+@dataclass(slots=True)
+class _StreamSchema:
+    """The schema of a stream, and the items that have it."""
+
+    schema: tables.TableSchema
+    ids: set[str] = field(default_factory=set)
+
+
+def _merged(outcomes: Sequence[Outcome]) -> dict[str, _StreamSchema]:
+    found: dict[str, list[tuple[str, tables.TableSchema]]] = {}
+    for outcome in outcomes:
+        for item_id, streams in (outcome.value or {}).get("schemas", []):
+            for stream, schema in streams.items():
+                found.setdefault(stream, []).append((item_id, texts.schema_of(schema)))
+    return {
+        stream: _StreamSchema(
+            tables.merge_schemas(schema for _, schema in parts), {item_id for item_id, _ in parts}
+        )
+        for stream, parts in found.items()
+    }
+
+
+def _write_task(item: Item, schemas: Mapping[str, _StreamSchema], options: dict[str, Any]) -> Task:
+    streams = item.spec["streams"].values()
+    chosen = {s: msgspec.to_builtins(schemas[s].schema) for s in streams if s in schemas}
+    return Task(item.id, (item,), {"options": options, "schemas": chosen})
+
+
+def _widened(schemas: dict[str, _StreamSchema], outcomes: Sequence[Outcome]) -> set[str]:
+    """Widen the schemas as the outcomes ask; name the streams whose tables must be rewritten."""
+    touched = set()
+    for outcome in outcomes:
+        for stream, wanted in (outcome.value or {}).get("widen", {}).items():
+            old = schemas[stream].schema
+            request = tables.Widen(wanted["kinds"], relative=wanted["relative"])
+            new = old.widened(request)
+            if new.stored() == old.stored() and new == old:
+                raise DataError(f"cannot be widened by {wanted}", where=stream)
+            schemas[stream].schema = new
+            touched.add(stream)
+    return touched
+
+
+def _is_touched(item: Item, streams: set[str]) -> bool:
+    return not streams.isdisjoint(item.spec["streams"].values())
+
+
+# The data set -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A record while its items come in."""
+
+    claimed: Claimed
+    streams: dict[str, StreamRef] = field(default_factory=dict)
+    duration_s: float = 0.0
+    text: str | None = None
+    source: str | None = None
+    start_ns: int | None = None
+
+
+def _contents(
+    plan: _Plan, session: base.Run, written: Sequence[Outcome], sounding: Sequence[Outcome]
+) -> Contents:
+    book = ShardBook()
+    placed: dict[str, Placed] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for outcome in (*written, *sounding):
+        value = outcome.value or {}
+        names = book.add(value)
+        placed |= session.placed(outcome, names)
+        for source, fact in value.get("items", {}).items():
+            facts[source] = _renamed(fact, names)
+    failed = {(failure.id, failure.source) for failure in session.failures}
+    drafts: dict[str, _Draft] = {}
+    for claimed in plan.claimed:
+        if claimed.source in facts and (claimed.id, claimed.source) not in failed:
+            draft = drafts.setdefault(claimed.id, _Draft(claimed))
+            _add(draft, claimed, facts[claimed.source])
+    _warn(session, facts)
+    records, said = labels.join(
+        [_record(draft) for _, draft in sorted(drafts.items())],
+        [plan.label_table] if plan.label_table else [],
+    )
+    for remark in said:
+        session.progress.warn(remark)
+    label_files = (str(Path(plan.config.labels).absolute()),) if plan.config.labels else ()
+    return Contents(
+        records,
+        book.modalities(),
+        _sessions(records, drafts),
+        placed,
+        extra_inputs=label_files,
+        folders=plan.folders,
+        media_root=plan.root,
+        n_rejected_rows=sum(fact.get("n_rejected", 0) for fact in facts.values()),
+    )
+
+
+def _renamed(fact: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    streams = {
+        name: {**ref, "shard": names.get(ref["shard"], ref["shard"])} if "shard" in ref else ref
+        for name, ref in fact["streams"].items()
+    }
+    return {**fact, "streams": streams}
+
+
+def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
+    draft.streams |= {name: _stream_ref(ref) for name, ref in fact["streams"].items()}
+    draft.duration_s = max(draft.duration_s, fact["duration_s"])
+    draft.text = fact.get("text") or draft.text
+    if draft.source is None or (claimed.is_sound and not draft.claimed.is_sound):
+        draft.source, draft.claimed = claimed.source, claimed
+    if fact.get("start_ns") is not None:
+        starts = [draft.start_ns, fact["start_ns"]]
+        draft.start_ns = min(start for start in starts if start is not None)
+
+
+def _stream_ref(ref: dict[str, Any]) -> StreamRef:
+    begin, end = ref["rows"]
+    rate_hz = rate_number(Fraction(ref["rate_hz"])) if ref["rate_hz"] else None
+    if "table" in ref:
+        return table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
+    shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
+    return msgspec.structs.replace(shard, clock=ref["clock"]) if ref["clock"] else shard
+
+
+def _record(draft: _Draft) -> Record:
+    place = draft.claimed.place
+    return Record(
+        id=draft.claimed.id,
+        session=draft.claimed.session,
+        subject=place.subject if place else None,
+        split=place.split if place else None,
+        begin_s=0.0,
+        duration_s=round(draft.duration_s, 9),
+        text=draft.text,
+        source=draft.source,
+        streams=dict(sorted(draft.streams.items())),
+        extra=_extra(place.fields) if place else {},
+    )
+
+
+def _extra(fields: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in fields.items() if name != "stem"}
+
+
+def _sessions(records: Sequence[Record], drafts: Mapping[str, _Draft]) -> dict[str, Session]:
+    """Name the sessions; one record with absolute stamps gives its session an origin."""
+    count: dict[str, int] = {}
+    for record in records:
+        count[record.session] = count.get(record.session, 0) + 1
+    starts = {r.session: drafts[r.id].start_ns for r in records if count[r.session] == 1}
+    return {
+        name: Session(
+            origin_ns=starts.get(name), clock="device" if starts.get(name) is not None else None
+        )
+        for name in sorted(count)
+    }
+
+
+def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
+    for fact in facts.values():
+        for note in fact.get("notes", ()):
+            session.progress.say(note)
+        for note in fact.get("warnings", ()):
+            session.progress.warn(note)

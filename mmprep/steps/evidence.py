@@ -1,0 +1,50 @@
+"""Clock evidence as tables: written by `convert`, read by `align`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mmprep import tables
+from mmprep.sources import clocklog
+from mmprep.steps.findings import Findings
+from mmprep.steps.tasks import Item
+from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog
+
+_KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "exchanges": (Exchanges, ("t1_ns", "t2_ns", "t3_ns", "t4_ns")),
+    "fixes": (Fixes, ("device_ns", "reference_ns")),
+    "frames": (FrameLog, ("frame", "time_ns")),
+}
+
+
+def write(findings: Findings, stream: str) -> None:
+    """Write the clock evidence of an item, if it has any, to `tables/<stream>.clock/`."""
+    item = findings.item
+    if not item.spec["clock"]:
+        return
+    found = clocklog.read(Path(clock_path(item)))
+    name = f"tables/{stream}.clock/{item.id}.parquet"
+    kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
+    columns = {column: getattr(found, column) for column in _KINDS[kind][1]}
+    target = findings.target(name)
+    tables.write_table(target, columns, item_id=item.id, metadata={"evidence": kind})
+    findings.written(name)
+    findings.clock = name
+
+
+def clock_path(item: Item) -> str:
+    """Find the clock evidence among the files of an item: it follows the item's own."""
+    ends = (".frames.tsv", ".clock.tsv", ".ptp.tsv")
+    return next(path for path in item.inputs if path.endswith(ends))
+
+
+def read(path: Path) -> Evidence:
+    """Read clock evidence back from its table."""
+    columns = tables.read_columns(path)
+    for cls, names in _KINDS.values():
+        if set(names) <= columns.keys():
+            found: Evidence = cls(*(np.asarray(columns[name], np.int64) for name in names))
+            return found
+    raise ValueError(f"{path}: no clock evidence")

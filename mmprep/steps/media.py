@@ -1,0 +1,121 @@
+"""The work of `convert` on sound and video: samples into shards, frame times into tables."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.media import AudioReader, scan_video, tracks
+from mmprep.signals import Stream
+from mmprep.steps import evidence
+from mmprep.steps.findings import Findings
+from mmprep.steps.ragged import Kind, RaggedShards
+from mmprep.steps.tasks import Item, Job
+from mmprep.timebase import rate_text
+
+TEXT_ENCODING = "utf-8-sig"
+
+
+def convert(job: Job) -> dict[str, Any]:
+    """Convert the sound and video files of a task."""
+    shards = RaggedShards(job.folder, job.task.spec["shard_size"])
+    items: dict[str, Any] = {}
+    files: list[list[Any]] = []
+    for item in job.items():
+        with job.attempt(item, "decode"):
+            findings = _convert_item(job, item, shards)
+            items[item.source] = findings.to_json()
+            files += findings.files
+    done = shards.close()
+    return {"items": items, "files": files + done["files"], "shards": done["shards"]}
+
+
+def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
+    stream = item.spec["stream"]
+    findings = Findings(job, item)
+    evidence.write(findings, stream)
+    findings.text = _transcript(item) if item.spec["text"] else None
+    if item.spec["kind"] == "audio":
+        _sound(findings, shards, stream)
+        return findings
+    _video(findings, stream)
+    if item.spec["sound"] and any(track.kind == "audio" for track in tracks(item.inputs[0])):
+        _sound(findings, shards, "audio" if stream == "video" else f"{stream}_audio")
+    return findings
+
+
+def _transcript(item: Item) -> str:
+    path = Path(item.inputs[-1])
+    try:
+        text = path.read_text(encoding=TEXT_ENCODING)
+    except UnicodeDecodeError as error:
+        raise DataError("the transcript is not UTF-8", where=str(path)) from error
+    return " ".join(text.split())
+
+
+def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
+    item, options = findings.item, findings.job.task.spec["sound"]
+    with AudioReader(item.inputs[0], **options) as reader:
+        blocks = reader.blocks()
+        first = next(blocks, np.zeros(0, np.float32))
+        rate_hz = Fraction(reader.rate_hz)
+        kind = Kind(stream, rate_hz, first.shape[1:], str(first.dtype), kind="audio")
+        planned = min(reader.info.n_declared or 0, 20 * item.n_bytes)
+        with shards.item(kind, planned) as (append, place):
+            append(first)
+            for block in blocks:
+                append(block)
+        _compare(findings, reader)
+    findings.streams[stream] = {
+        "shard": place.path,
+        "rows": [place.begin, place.end],
+        "rate_hz": rate_text(rate_hz),
+        "offset_s": round(reader.info.start_s, 9),
+        "clock": findings.clock,
+    }
+    findings.lasts(reader.info.start_s + float((place.end - place.begin) / rate_hz))
+
+
+def _compare(findings: Findings, reader: AudioReader) -> None:
+    """Say where a header claims another length than was decoded."""
+    declared, source = reader.info.n_declared, findings.item.source
+    if reader.n_errors:
+        findings.warnings.append(f"{source}: {reader.n_errors} packets could not be decoded")
+    if declared is not None and declared != reader.n_decoded:
+        findings.warnings.append(
+            f"{source}: {reader.n_decoded} samples were decoded, {declared} declared"
+        )
+
+
+def _video(findings: Findings, stream: str) -> None:
+    scan = scan_video(findings.item.inputs[0])
+    shown = ~scan.discarded & ~scan.damaged
+    frames = np.flatnonzero(shown).astype(np.int64)
+    found = Stream(
+        stream,
+        scan.times_ns[shown],
+        np.column_stack([frames, scan.pts[shown]]),
+        ("frame", "pts"),
+        (None, None),
+        scan.nominal_rate_hz,
+        kind="video",
+    )
+    name = f"tables/{stream}/{findings.item.id}.parquet"
+    tables.write_stream(findings.target(name), found, item_id=findings.item.id)
+    findings.written(name)
+    findings.streams[stream] = {
+        "table": name,
+        "rows": [0, found.n_samples],
+        "rate_hz": rate_text(scan.nominal_rate_hz) if scan.nominal_rate_hz else None,
+        "clock": findings.clock,
+    }
+    findings.lasts(scan.start_s + scan.duration_s)
+    if scan.n_declared is not None and scan.n_declared != scan.n_frames:
+        findings.warnings.append(
+            f"{findings.item.source}: {scan.n_frames} frames were found, {scan.n_declared} declared"
+        )

@@ -1,0 +1,140 @@
+"""The work of `convert` on tables: look at them, write them; and finding transcripts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+import xxhash
+
+from mmprep import tables
+from mmprep.sources.base import Claim, TextOptions
+from mmprep.steps import evidence
+from mmprep.steps.claims import TABLE_READERS, Claimed
+from mmprep.steps.findings import Findings
+from mmprep.steps.tasks import Job
+from mmprep.timebase import NS_PER_S, rate_text
+
+
+def schema_of(value: dict[str, Any]) -> tables.TableSchema:
+    """Read a schema that went through JSON."""
+    return msgspec.convert(value, tables.TableSchema)
+
+
+def options_of(value: dict[str, Any]) -> TextOptions:
+    """Read options that went through JSON."""
+    return msgspec.convert(value, TextOptions, dec_hook=_fraction)
+
+
+def _fraction(kind: type, value: Any) -> Any:
+    if kind is Fraction:
+        return Fraction(value)
+    raise NotImplementedError(kind)
+
+
+def probe(job: Job) -> dict[str, Any]:
+    """Look at each table of a task and give its schemas."""
+    options = options_of(job.task.spec["options"])
+    found = []
+    for item in job.items():
+        with job.attempt(item, "look"):
+            claim = msgspec.convert(item.spec["claim"], Claim)
+            schemas = TABLE_READERS[claim.reader].probe(claim, Path(item.spec["root"]), options)
+            names = item.spec["streams"]
+            found.append(
+                (item.id, {names[s]: msgspec.to_builtins(schema) for s, schema in schemas.items()})
+            )
+    return {"schemas": found}
+
+
+def write_with(n_threads: int) -> Callable[[Job], dict[str, Any]]:
+    """Give the function that writes the tables of a task with so many threads."""
+    return functools.partial(write, n_threads=n_threads)
+
+
+def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
+    """Write the tables of a task's only item, or say how its schemas must be widened."""
+    value: dict[str, Any] = {"items": {}, "files": [], "widen": {}}
+    for item in job.items():
+        with job.attempt(item, "convert"):
+            findings = Findings(job, item)
+            evidence.write(findings, next(iter(item.spec["streams"].values())))
+            for own, stream in item.spec["streams"].items():
+                try:
+                    _write_table(findings, own, stream, n_threads)
+                except tables.Widen as wanted:
+                    wish = {"kinds": wanted.kinds, "relative": wanted.relative}
+                    value["widen"][stream] = wish
+            value["items"][item.source] = findings.to_json()
+            value["files"] = findings.files
+    return value
+
+
+def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:
+    item, task = findings.item, findings.job.task
+    claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
+    name, rejects = f"tables/{stream}/{item.id}.parquet", f"rejects/{stream}/{item.id}.tsv"
+    facts = TABLE_READERS[claim.reader].write(
+        claim,
+        root,
+        own,
+        schema_of(task.spec["schemas"][stream]),
+        findings.target(name),
+        id=item.id,
+        options=options_of(task.spec["options"]),
+        n_threads=n_threads,
+        rejects=findings.job.folder / rejects,
+        hasher=xxhash.xxh3_128,
+    )
+    findings.written(name)
+    if facts.rejects is not None:
+        findings.written(rejects)
+    findings.streams[stream] = {
+        "table": name,
+        "rows": [0, facts.rows],
+        "rate_hz": rate_text(facts.rate_hz) if facts.rate_hz else None,
+        "clock": findings.clock,
+    }
+    findings.n_rejected += facts.n_rejected
+    findings.notes += facts.notes
+    findings.job.digests.update({str(root / k): text for k, text in facts.input_digests.items()})
+    _time(findings, facts)
+
+
+def _time(findings: Findings, facts: tables.TableFacts) -> None:
+    if facts.start_ns is None or facts.end_ns is None:
+        return
+    period_s = float(1 / facts.rate_hz) if facts.rate_hz else 0.0
+    findings.lasts((facts.end_ns - facts.start_ns) / NS_PER_S + period_s)
+    if facts.absolute:
+        findings.starts(facts.start_ns)
+
+
+def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
+    """Find the transcript of a media item.
+
+    A pattern without a slash names a file beside the item, one with a slash a file below the root;
+    `{stem}`, `{id}` and the fields of the layout are filled in.
+    """
+    if claimed.is_table:
+        return None
+    folder = claimed.claim.id_path.rpartition("/")[0]
+    place = claimed.place
+    fields = {**(place.fields if place else {}), "stem": claimed.claim.stem, "id": claimed.id}
+    fields |= {"subject": place.subject or "", "session": place.session or ""} if place else {}
+    for pattern in patterns:
+        name = _filled(pattern, fields)
+        whole = name if "/" in pattern or not folder else f"{folder}/{name}"
+        if (root / whole).is_file():
+            return PurePosixPath(whole).as_posix()
+    return None
+
+
+def _filled(pattern: str, fields: dict[str, str]) -> str:
+    for name, text in fields.items():
+        pattern = pattern.replace(f"{{{name}}}", text)
+    return pattern

@@ -1,0 +1,180 @@
+"""Clock logs: what they are recognised by, exact times, units, located errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mmprep import clock
+from mmprep.errors import ClockError, DataError, UsageError
+from mmprep.sources import clocklog
+from mmprep.timebase import Exchanges, Fixes, FrameLog
+from tests import synth
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(text):
+        path = tmp_path / "x.ptp.tsv"
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+EXCHANGE = Exchanges(
+    *np.array([[1700000000123456789], [2500000], [2600000], [1700000000123999999]])
+)
+
+
+def _seconds(value_ns):
+    return f"{value_ns // 10**9}.{value_ns % 10**9:09d}"
+
+
+def _written(exchanges, delimiter="\t", form=_seconds):
+    rows = zip(exchanges.t1_ns, exchanges.t2_ns, exchanges.t3_ns, exchanges.t4_ns, strict=True)
+    lines = [delimiter.join(form(int(value)) for value in row) for row in rows]
+    return "\n".join([delimiter.join(("t1", "t2", "t3", "t4")), *lines, ""])
+
+
+def _equal(a, b):
+    return type(a) is type(b) and all(
+        np.array_equal(getattr(a, name), getattr(b, name)) for name in a.__slots__
+    )
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ",", ";", " ", "   "])
+def test_read_exchanges_of_any_delimiter_gives_exact_nanoseconds(log, delimiter):
+    assert _equal(clocklog.read(log(_written(EXCHANGE, delimiter))), EXCHANGE)
+
+
+def test_read_other_line_ends_mark_comments_and_columns_gives_the_same(log):
+    text = (
+        "\ufeff# taken by hand\r\n#seq,T4,t3,t2,t1\r\n\r\n"
+        "0,1700000000.123999999,0.0026,0.0025,1700000000.123456789\r\n# end\r\n"
+    )
+    assert _equal(clocklog.read(log(text)), EXCHANGE)
+
+
+def test_read_exponents_and_more_digits_than_nanoseconds_rounds_to_even(log):
+    read = clocklog.read(log("device reference\n1.5e-9 0.0000000025\n1.0000000006 1\n"))
+    assert read.device_ns.tolist() == [2, 1_000_000_001]
+    assert read.reference_ns.tolist() == [2, 1_000_000_000]
+
+
+def test_read_negative_times(log):
+    assert clocklog.read(log("device,reference\n-0.25,-1.5\n1,2\n")).device_ns[0] == -250_000_000
+
+
+@pytest.mark.parametrize("power", [3, 0])
+@pytest.mark.parametrize("interval_s", [1.0, 10.0, 0.0625])
+@pytest.mark.parametrize("epoch_ns", [0, -synth.MASTER_NS, 3_000_000_000])
+def test_read_integer_times_judges_the_unit(log, power, interval_s, epoch_ns):
+    truth = synth.exchanges(
+        synth.Clock(epoch_ns=epoch_ns), duration_s=20, interval_s=interval_s, resolution_ns=1000
+    )
+    text = _written(truth, form=lambda value: str(value // 10**power))
+    assert _equal(clocklog.read(log(text)), truth)
+
+
+def test_read_relative_integer_microseconds_on_both_sides_judges_the_unit(log):
+    truth = synth.exchanges(
+        synth.Clock(epoch_ns=-synth.MASTER_NS), duration_s=20, resolution_ns=1000
+    )
+    columns = (truth.t1_ns - synth.MASTER_NS, truth.t2_ns, truth.t3_ns)
+    truth = Exchanges(*(c // 1000 * 1000 for c in (*columns, truth.t4_ns - synth.MASTER_NS)))
+    assert _equal(clocklog.read(log(_written(truth, form=lambda value: str(value // 1000)))), truth)
+
+
+def test_read_sides_of_different_units_makes_both_nanoseconds(log):
+    read = clocklog.read(log("device\treference\n250\t1700000000.5\n1250\t1700000001.5\n"))
+    assert read.device_ns.tolist() == [250_000_000, 1_250_000_000]
+
+
+def test_read_whole_unix_seconds_a_minute_apart_is_seconds(log):
+    read = clocklog.read(log("device reference\n1700000000 1700000003\n1700000060 1700000063\n"))
+    assert read.reference_ns.tolist() == [1700000003 * 10**9, 1700000063 * 10**9]
+
+
+@pytest.mark.parametrize("header", ["device_us,reference_us", "device[us],reference (us)"])
+def test_read_unit_in_the_header_wins_over_size(log, header):
+    read = clocklog.read(log(f"{header}\n1700000000,5\n1700000060,65\n"))
+    assert read.device_ns.tolist() == [1700000000_000, 1700000060_000]
+
+
+def test_read_given_unit_wins_over_the_header(log):
+    read = clocklog.read(log("device_us,reference_us\n1,2\n3,4\n"), unit="ms")
+    assert read.reference_ns.tolist() == [2_000_000, 4_000_000]
+
+
+def test_read_unknown_unit_is_refused(log):
+    with pytest.raises(UsageError, match="unit 'h'"):
+        clocklog.read(log("device reference\n1 2\n"), unit="h")
+
+
+def test_read_fixes_gives_fixes(log):
+    assert _equal(
+        clocklog.read(log("device reference\n1.5 2.5\n2.5 3.5\n")),
+        Fixes(np.array([1_500_000_000, 2_500_000_000]), np.array([2_500_000_000, 3_500_000_000])),
+    )
+
+
+def test_read_frame_log_leaves_frame_numbers_alone(log):
+    read = clocklog.read(log("frame\ttime\n0\t1700000000.000000001\n30\t1700000001.0\n"))
+    assert _equal(
+        read, FrameLog(np.array([0, 30]), np.array([1700000000000000001, 1700000001000000000]))
+    )
+
+
+PTP4L = """\
+ptp4l[1000.000]: selected /dev/ptp0 as PTP clock
+ptp4l[1001.250]: master offset        -12 s2 freq    +345 path delay      1234
+ptp4l[1002.250]: rms   20 max   34 freq   +300 +/-  12 delay  1230 +/-   3
+ptp4l[1003.250]: [ptp4l.0.config] master offset 1000 s0 freq +0 path delay 1200
+"""
+
+
+def test_read_ptp4l_lines_gives_reference_as_device_less_offset(log):
+    assert _equal(
+        clocklog.read(log(PTP4L)),
+        Fixes(
+            np.array([1_001_250_000_000, 1_003_250_000_000]),
+            np.array([1_001_250_000_012, 1_003_249_999_000]),
+        ),
+    )
+
+
+def test_read_phc2sys_lines_behind_a_syslog_prefix(log):
+    text = (
+        "Oct  1 10:00:00 box phc2sys: [77.5] CLOCK_REALTIME phc offset -40 s2 freq -1 delay 900\n"
+    )
+    assert clocklog.read(log(text)).reference_ns.tolist() == [77_500_000_040]
+
+
+def test_read_linuxptp_log_without_offsets_is_refused(log):
+    with pytest.raises(DataError, match="no line of this linuxptp log holds an offset"):
+        clocklog.read(log("ptp4l[1.0]: selected /dev/ptp0 as PTP clock\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is empty"),
+        ("# only a remark\n\n", "is empty"),
+        ("time,value\n1,2\n", r"x.ptp.tsv:1: no clock log begins with 'time,value'"),
+        ("t1 t2 t3 t4\n1.5 2 3 4\n1.5 2 3\n", r"x.ptp.tsv:3: 3 cells, the header has 4"),
+        ("t1,t2,t3,t4\n\n1.5,2,3,\n", r"x.ptp.tsv:3: t4 is '', expected a number"),
+        ("device reference\n1 nan\n", r"x.ptp.tsv:2: reference is 'nan'"),
+        ("device reference\n1 12:30\n", r"x.ptp.tsv:2: reference is '12:30'"),
+        ("device reference\n1e999999 1\n", r"x.ptp.tsv:2: device is '1e999999'"),
+        ("device_s reference_s\n99999999999 1\n", r"x.ptp.tsv:2: 99999999999 is no time"),
+    ],
+)
+def test_read_bad_content_is_a_located_error(log, text, what):
+    with pytest.raises(DataError, match=what):
+        clocklog.read(log(text))
+
+
+def test_read_header_alone_gives_no_usable_fix(log):
+    with pytest.raises(ClockError, match=r"x: 0 usable fixes"):
+        clock.fit(clocklog.read(log("t1\tt2\tt3\tt4\n")), where="x")
