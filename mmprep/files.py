@@ -59,9 +59,14 @@ def blocks(path: str | Path, n_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
             yield block
 
 
+def running_digest() -> xxhash.xxh3_128:
+    """Begin a fingerprint that is shown bytes as they are read."""
+    return xxhash.xxh3_128()
+
+
 def digest(path: str | Path) -> str:
     """Fingerprint an input: `xxh3_128:` and 32 hex digits."""
-    state = xxhash.xxh3_128()
+    state = running_digest()
     for block in blocks(path):
         state.update(block)
     return f"xxh3_128:{state.hexdigest()}"

@@ -7,7 +7,8 @@ import sys
 LAYERS = [  # lowest first
     {"errors"},
     {"timebase", "files"},
-    {"signals", "tables", "media"},
+    {"signals"},
+    {"tables", "media"},
     {"clock", "mfcc", "sources"},
     {"align", "shards"},
     {"manifest"},
@@ -95,4 +96,6 @@ def faults(package):
 
 
 if __name__ == "__main__":
-    print(*faults(pathlib.Path(sys.argv[1])), sep="\n")
+    found = list(faults(pathlib.Path(sys.argv[1])))
+    print(*found, sep="\n", end="\n" * bool(found))
+    sys.exit(bool(found))

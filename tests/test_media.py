@@ -33,7 +33,8 @@ def files_below(*folders):
     return sorted(str(p.relative_to(SHARED)) for p in found) or ["audio/none"]
 
 
-def wav(path, samples=NOISE, rate_hz=16_000, subtype="FLOAT"):
+def wav(path, samples=NOISE, rate_hz=16_000, subtype=None):
+    subtype = subtype or ("FLOAT" if path.suffix == ".wav" else None)
     soundfile.write(path, samples, rate_hz, subtype=subtype)
     return path
 
@@ -112,10 +113,13 @@ def test_import_of_media_loads_no_decoder():
     assert loaded_after("import mmprep.media") == []
 
 
-def test_decoding_a_wav_loads_soundfile_alone(tmp_path):
-    path = str(wav(tmp_path / "a.wav"))
+@pytest.mark.parametrize(
+    ("name", "modules"), [("a.wav", []), ("a.flac", ["soundfile"]), ("a.mp3", ["av"])]
+)
+def test_decoding_loads_its_own_decoder_alone(tmp_path, name, modules):
+    path = str(wav(tmp_path / name))
     code = f"from mmprep import media; media.tracks({path!r}); media.decode_audio({path!r})"
-    assert loaded_after(code) == ["soundfile"]
+    assert loaded_after(code) == modules
 
 
 # --- audio: values -----------------------------------------------------------------------------
@@ -142,6 +146,18 @@ def test_both_decoders_give_the_same_samples(tmp_path, suffix, monkeypatch):
 def _by_ffmpeg(path, track):
     header = media.audio.read_header(media.audio.checked(path))
     return media.audio._FFmpegSource(path, header, track), header
+
+
+@pytest.mark.parametrize(
+    ("form", "endian"),
+    [("WAV", "LITTLE"), ("WAV", "BIG"), ("WAVEX", "LITTLE"), ("RF64", "LITTLE")],
+)
+def test_wav_flavours_are_read_as_soundfile_does(tmp_path, form, endian):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, NOISE, 16_000, "PCM_16", endian=endian, format=form)
+    audio = media.decode_audio(path)
+    np.testing.assert_array_equal(audio.samples, soundfile.read(path, dtype="float32")[0])
+    assert (audio.decoder, audio.rate_hz) == ("numpy", 16_000)
 
 
 def test_int16_of_pcm16_is_what_was_written(tmp_path):
@@ -180,9 +196,10 @@ def test_absent_channel_is_a_usage_error(tmp_path, channel):
         media.decode_audio(wav(tmp_path / "a.wav"), channel=channel)
 
 
-def test_absent_track_is_a_usage_error(tmp_path):
+@pytest.mark.parametrize("name", ["a.wav", "a.mp3"])
+def test_absent_track_is_a_usage_error(tmp_path, name):
     with pytest.raises(UsageError, match="no audio track 1: the file has 1"):
-        media.decode_audio(wav(tmp_path / "a.wav"), track=1)
+        media.decode_audio(wav(tmp_path / name), track=1)
 
 
 @pytest.mark.parametrize(

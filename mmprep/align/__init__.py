@@ -14,7 +14,6 @@ Each part states its rules at its top.
 
 from __future__ import annotations
 
-from mmprep.align.dejitter import dejitter
 from mmprep.align.events import PlacedEvents, place_events
 from mmprep.align.ledger import Accounting, Ledger
 from mmprep.align.methods import METHODS, Aligned, default_method, resample
@@ -46,7 +45,6 @@ __all__ = [
     "WindowPlan",
     "covered",
     "default_method",
-    "dejitter",
     "grid_rate",
     "keep_windows",
     "place_events",

@@ -113,19 +113,12 @@ def dejitter(
     if not period_s > 0:
         return Refusal("no period can be measured")
     counted = _count(stamps_s, period_s)
-    if counted.n_unsure * counted.window > stamps_s.size / 2:
-        return Refusal("samples are lost too often to count them through this scatter")
-    why = _irregular(stamps_s, counted, nominal_s)
+    why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:
         return Refusal(why)
     smooth = _smooth(stamps_s, counted, step_s)
-    moved = float(np.abs(smooth.seconds - stamps_s).max())
-    if moved > max_move_s:
-        return Refusal(f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s")
-    gain = np.diff(smooth.seconds) / np.diff(smooth.index) / smooth.period_s - 1
-    if np.delete(np.abs(gain), counted.bounds[1:-1] - 1).max() > MAX_SKEW or gain.min() <= -1:
-        return Refusal("lost samples can't be counted with certainty")
-    return smooth
+    why = _unsafe(smooth, stamps_s, counted, max_move_s)
+    return Refusal(why) if why else smooth
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +291,24 @@ def _period(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float
         return period
     rise = stamps[low + half : high] - stamps[low : high - half]
     return float(np.median(rise / (index[low + half : high] - index[low : high - half])))
+
+
+def _uncounted(stamps: FloatArray, counted: _Counted) -> str | None:
+    """Say that holes come too close to be told from scatter, or None."""
+    if counted.n_unsure * counted.window > stamps.size / 2:
+        return "samples are lost too often to count them through this scatter"
+    return None
+
+
+def _unsafe(smooth: Smooth, stamps: FloatArray, counted: _Counted, max_move_s: float) -> str | None:
+    """Say why fitted times can't be used, or None."""
+    moved = float(np.abs(smooth.seconds - stamps).max())
+    if moved > max_move_s:
+        return f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s"
+    gain = np.diff(smooth.seconds) / np.diff(smooth.index) / smooth.period_s - 1
+    if np.delete(np.abs(gain), counted.bounds[1:-1] - 1).max() > MAX_SKEW or gain.min() <= -1:
+        return "lost samples can't be counted with certainty"
+    return None
 
 
 def _irregular(stamps: FloatArray, counted: _Counted, nominal: float | None) -> str | None:

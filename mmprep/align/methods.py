@@ -187,7 +187,9 @@ def _marked(picked: NDArray[Any], valid: BoolArray, *, is_video: bool) -> NDArra
         return np.where(wide, picked, NO_FRAME).astype(np.int32)
     if picked.dtype.kind in "fiub":
         return np.where(wide, picked, np.nan).astype(np.float32)
-    return np.where(wide, picked.astype(object), None)
+    text = picked.astype(object)
+    text[~valid] = None
+    return text
 
 
 def _some(values: NDArray[Any]) -> BoolArray:

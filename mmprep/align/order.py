@@ -165,7 +165,8 @@ def _line(stamps: IntArray, step: IntArray, slack: int, period: float) -> BoolAr
     """Mark the rows of the heaviest rising chain of pieces."""
     long = 1.5 * period + slack if period > 0 else 5.0 * max(float(np.median(np.abs(step))), 1.0)
     cuts = np.flatnonzero((step < -slack) | (step > long)) + 1
-    bounds = np.concatenate([[0], cuts, [stamps.size]])
+    cuts = np.union1d(cuts, _overlaps(stamps, cuts, np.flatnonzero(step < -slack) + 1))
+    bounds = np.unique(np.concatenate([[0], cuts, [stamps.size]])).astype(np.int64)
     first = np.minimum.reduceat(stamps, bounds[:-1])
     last = np.maximum.reduceat(stamps, bounds[:-1])
     chain = _heaviest_chain(first.tolist(), last.tolist(), np.diff(bounds).tolist(), slack)
@@ -173,6 +174,17 @@ def _line(stamps: IntArray, step: IntArray, slack: int, period: float) -> BoolAr
     for piece in _heaviest_side(chain, first, last, np.diff(bounds)):
         mark[bounds[piece] : bounds[piece + 1]] = True
     return mark
+
+
+def _overlaps(stamps: IntArray, cuts: IntArray, back: IntArray) -> IntArray:
+    """Find where pieces on both sides of each backward step begin and end to overlap in time."""
+    bounds = np.concatenate([[0], cuts, [stamps.size]])
+    at = np.searchsorted(bounds, back)
+    found = []
+    for low, row, high in zip(bounds[at - 1], back, bounds[at + 1], strict=True):
+        found.append(low + np.searchsorted(stamps[low:row], stamps[row]))
+        found.append(row + np.searchsorted(stamps[row:high], stamps[row - 1], side="right"))
+    return np.array(found, dtype=np.int64)
 
 
 def _heaviest_chain(first: list[int], last: list[int], weight: list[int], slack: int) -> list[int]:

@@ -499,3 +499,10 @@ class _EventAxis(StampAxis):
 
     def __post_init__(self) -> None:
         self.stamps_s.setflags(write=False)
+
+    def positions(self, times_s: FloatArray) -> FloatArray:
+        """Give the last event at or before each time, plus a half where it lies behind it."""
+        last = np.searchsorted(self.stamps_s, times_s, side="right") - 1
+        at = np.clip(last, 0, max(self.stamps_s.size - 1, 0))
+        behind = (at < self.stamps_s.size - 1) & (times_s > self.stamps_s[at])
+        return np.asarray(at + np.where(behind, 0.5, 0.0), dtype=np.float64)

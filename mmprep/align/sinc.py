@@ -10,9 +10,9 @@ Rules
   the run's own samples (cubic below 6 samples, a line below 4) takes its place; where the band is
   half of the source's or less, the part of the kernel that lies inside the run, scaled to 1.
 - Between samples the kernel is, per tap, a polynomial of degree 6 in the position (error below
-  3e-5 at the pass-band's end), so that a run is filtered by 7 fixed filters, by FFT, and each output is one
-  polynomial: Farrow's structure. Blocks are laid from the run's begin, so that the same run gives
-  the same values however the outputs are asked for, to within the last bits.
+  3e-5 at the pass-band's end), so that a run is filtered by 7 fixed filters, by FFT, and each
+  output is one polynomial: Farrow's structure. Blocks are laid from the run's begin, so that a
+  run gives the same values however its outputs are asked for, to within the last bits.
 
 References
 ----------
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.interpolate import make_interp_spline
 
-from mmprep.timebase import FloatArray, IntArray
+from mmprep.timebase import FloatArray
 
 Values: TypeAlias = NDArray[Any]
 
@@ -155,27 +155,23 @@ def _inside(values: Values, positions: FloatArray, band: float) -> Values:
         begin = (int(positions[low]) - filters.half + 1) // filters.stride * filters.stride
         high = int(np.searchsorted(positions, begin + n_blocks * filters.stride + filters.half - 1))
         at = positions[low:high] - (begin + filters.half - 1)
-        base = np.minimum(np.floor(at), values.shape[0] - 2 * filters.half - begin)
-        out[low:high] = _blocks(values, begin, n_blocks, filters, base.astype(np.int64), at - base)
+        blocks = values[begin : begin + (n_blocks - 1) * filters.stride + filters.n_fft]
+        out[low:high] = _blocks(blocks, filters, at)
         low = high
     return out
 
 
-def _blocks(
-    values: Values,
-    begin: int,
-    n_blocks: int,
-    filters: _Filters,
-    at: IntArray,
-    fraction: FloatArray,
-) -> Values:
-    """Filter a few blocks and evaluate the polynomial of each output."""
-    n_blocks = min(n_blocks, int(at[-1]) // filters.stride + 1)
-    blocks, offset = _cut_blocks(values, begin, n_blocks, filters)
+def _blocks(values: Values, filters: _Filters, positions: FloatArray) -> Values:
+    """Filter a few blocks and evaluate the polynomial of each output.
+
+    Position p lies between samples p + half - 1 and p + half of values.
+    """
+    at = np.minimum(positions.astype(np.int64), values.shape[0] - 2 * filters.half)
+    centred = (2 * (positions - at) - 1).astype(np.float32)
+    blocks, offset = _cut_blocks(values, int(at[-1]) // filters.stride + 1, filters)
     spectrum = fft.rfft(blocks)
     block, inside = np.divmod(at, filters.stride)
     at = block * filters.n_fft + inside
-    centred = (2 * fraction - 1).astype(np.float32)
     out = np.zeros((values.shape[1], at.size), dtype=np.float32)
     for power in range(DEGREE, -1, -1):
         filtered = fft.irfft(spectrum * filters.spectra[power], filters.n_fft, overwrite_x=True)
@@ -184,15 +180,13 @@ def _blocks(
     return np.asarray(out + offset.take(block, axis=1), dtype=values.dtype).T
 
 
-def _cut_blocks(
-    values: Values, begin: int, n_blocks: int, filters: _Filters
-) -> tuple[Values, Values]:
+def _cut_blocks(values: Values, n_blocks: int, filters: _Filters) -> tuple[Values, Values]:
     """Lay samples out in overlapping blocks, each less its first sample.
 
     Without that offset single precision holds the rest of a block to 1e-6 of its spread.
     """
     blocks = np.zeros((values.shape[1], n_blocks, filters.n_fft), dtype=np.float32)
-    firsts = begin + np.arange(n_blocks) * filters.stride
+    firsts = np.arange(n_blocks) * filters.stride
     offset = values[np.minimum(firsts, values.shape[0] - 1)].T
     for block, first in enumerate(firsts.tolist()):
         piece = values[first : first + filters.n_fft].T

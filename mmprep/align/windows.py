@@ -235,14 +235,15 @@ def keep_windows(
         raise _gap_error(valid, int(np.argmin(full)), first)
     rich = np.stack([share >= min_valid for share in shares.values()]).all(axis=0)
     whole = full if on_gap == "drop" else np.ones_like(full)
-    return Kept(whole & rich, shares, int((~whole).sum()), int((whole & ~rich).sum()))
+    keep: BoolArray = np.asarray(whole & rich)
+    return Kept(keep, shares, int((~whole).sum()), int((whole & ~rich).sum()))
 
 
 def _gap_error(valid: Mapping[str, BoolArray], window: int, first: int) -> DataError:
     name = next(name for name, mask in valid.items() if not mask[window].all())
     mask = valid[name][window]
     return DataError(
-        f"{int((~mask).sum())} of {mask.size} samples of window {first + window} rest on no reading",
+        f"{int((~mask).sum())} of {mask.size} samples of window {first + window} have no reading",
         where=name,
         hint="--on-gap mask keeps such windows with their mask, --on-gap drop leaves them out",
     )

@@ -106,7 +106,7 @@ class Curve(NamedTuple):
     walk: float
 
 
-def robust_curve(rows: Rows, *, is_law: bool) -> Curve:
+def robust_curve(rows: Rows) -> Curve:
     """Smooth with the likeliest walk, fitting in turn errors and walk to what is seen.
 
     The errors of all are widened to the scatter about the curve, and of outliers more. Where the
@@ -118,7 +118,7 @@ def robust_curve(rows: Rows, *, is_law: bool) -> Curve:
         walk = likely_walk(series, weight.tolist())
         smooth = smoothed(series, weight.tolist(), walk)
         rows = _without_lean(rows, weight, smooth)
-        weight = _seen_weight(rows, weight, smooth, is_law=is_law)
+        weight = _seen_weight(rows, weight, smooth)
         loose = loose * np.where(_swings(series, weight, smooth, walk) > SWING, 10.0, 1.0)
     return Curve(smooth, walk)
 
@@ -138,14 +138,15 @@ def _without_lean(rows: Rows, weight: FloatArray, smooth: Smooth) -> Rows:
     return rows._replace(offset_s=rows.offset_s - lean * rows.excess_s)
 
 
-def _seen_weight(rows: Rows, weight: FloatArray, smooth: Smooth, *, is_law: bool) -> FloatArray:
+def _seen_weight(rows: Rows, weight: FloatArray, smooth: Smooth) -> FloatArray:
     """Judge the errors anew from the misses: their common scale, a floor, the outliers, (n,)."""
     pull = np.minimum(weight * smooth.offset_var, 0.9)  # the curve follows each fix a little
     square = (rows.offset_s - smooth.offset_s) ** 2 / (1 - pull)
-    variance = rows.variance + _floor(rows.variance, square) if is_law else rows.variance
+    # Fixes without round trips have no best ones among them.
+    variance = rows.variance + (_floor(rows.variance, square) if rows.excess_s.any() else 0.0)
     clipped = np.minimum(square / variance, 9.0)[np.isfinite(variance)]
-    scale = float(np.mean(clipped))
-    variance = variance * (max(scale, 1.0) if is_law else max(scale, 1e-6))
+    # Never narrowed: a curve that runs through all fixes would prove them perfect.
+    variance = variance * max(float(np.mean(clipped)), 1.0)
     outlying = np.minimum(1.0, 9.0 * variance / np.maximum(square, 1e-300))
     return np.asarray(outlying / variance, dtype=np.float64)
 

@@ -120,7 +120,7 @@ def fit_exchanges(t1_ns: IntArray, t2_ns: IntArray, t3_ns: IntArray, t4_ns: IntA
     delay_s = seconds(delay_ns[possible])
     errors = _errors_of_delays(delay_s, _resolution_s(t1_ns, t2_ns, t3_ns, t4_ns))
     points = Points(source_ns[possible], target_ns[possible], *errors)
-    model = _fit(points, "exchanges", is_law=True)
+    model = _fit(points, "exchanges")
     n_rejected = model.n_rejected + int(np.sum(~possible))
     return replace(model, n_rejected=n_rejected, asymmetry_bound_s=float(delay_s.min()) / 2)
 
@@ -152,9 +152,11 @@ def _errors_of_delays(
 
 
 def _resolution_s(*columns_ns: IntArray) -> float:
-    """Give the greatest common step of stamps."""
-    steps = [np.gcd.reduce(column - column[:1]) for column in columns_ns if column.size]
-    return max(int(np.gcd.reduce(steps)), 1) / NS_PER_S if steps else 0.0
+    """Give the unit in which all stamps are whole: 1 ms, 1 us or 1 ns."""
+    for unit_ns in (1_000_000, 1000):
+        if all(np.all(column % unit_ns == 0) for column in columns_ns):
+            return unit_ns / NS_PER_S
+    return 1 / NS_PER_S
 
 
 def fit_fixes(device_ns: IntArray, reference_ns: IntArray) -> ClockModel:
@@ -174,9 +176,10 @@ def fit_fixes(device_ns: IntArray, reference_ns: IntArray) -> ClockModel:
     order = np.argsort(reference_ns, kind="stable")
     source_ns, target_ns = device_ns[order], reference_ns[order]
     sigma_s = _scatter_s(source_ns, target_ns) + _resolution_s(device_ns, reference_ns) / 3
+    sigma_s *= 1 + 4 / max(source_ns.size - 2, 1)  # few fixes may agree by chance
     sigma = np.full(source_ns.size, max(sigma_s, 1e-9))
     points = Points(source_ns, target_ns, sigma, 6 * sigma, np.zeros(sigma.size))
-    model = _fit(points, "fixes", is_law=False)
+    model = _fit(points, "fixes")
     return model if model.n_fixes >= MIN_FOR_SCATTER else _without_bound(model)
 
 
@@ -200,12 +203,8 @@ def _scatter_s(source_ns: IntArray, target_ns: IntArray) -> float:
     return float(np.quantile(np.abs(miss_s) / spread, 0.25) / 0.3186)
 
 
-def _fit(points: Points, method: str, *, is_law: bool) -> ClockModel:
-    """Split, smooth and assemble.
-
-    `is_law` says that the expected errors follow from round trips; the scatter may then widen
-    them, never narrow them.
-    """
+def _fit(points: Points, method: str) -> ClockModel:
+    """Split, smooth and assemble."""
     points = points.at(np.argsort(points.target_ns, kind="stable"))
     check_usable(points)
     number = segment_numbers(points)
@@ -214,7 +213,7 @@ def _fit(points: Points, method: str, *, is_law: bool) -> ClockModel:
     order = np.lexsort((points.source_ns, number))[n_rejected:]
     points, number = points.at(order), number[order]
     rows = rows_of(points, number)
-    segments = _segments(rows, robust_curve(rows, is_law=is_law), points, number)
+    segments = _segments(rows, robust_curve(rows), points, number)
     return replace(_model(segments, points, number, method), n_rejected=n_rejected)
 
 

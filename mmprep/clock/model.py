@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from mmprep.errors import ClockError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
 
+RARE = 0.01  # share of stamps that may be glitches
+
 _N = TypeVar("_N", np.int64, np.float64)
 _Call: TypeAlias = Callable[["Segment", IntArray], NDArray[_N]]
 
@@ -183,6 +185,8 @@ class ClockModel:
         number = np.zeros(stamps_ns.size, dtype=np.int64)
         begin = 0
         for before in range(len(self.segments) - 1):
+            if begin == stamps_ns.size:
+                break
             pair = (self.segments[before], self.segments[before + 1])
             begin += _first_after_jump(pair, stamps_ns[begin:])
             number[begin:] = before + 1
@@ -269,27 +273,31 @@ def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int
 
     Of all places that both maps allow, the one is chosen after which the mapped stamps depart
     least from an even spacing: sum |step - period| over all steps, where only the step over the
-    jump differs between the places. A step of just the jump's size wins over a larger one.
+    jump differs between the places. A step of just the jump's size wins over a larger one. The
+    recording may also lie on one side of the jump, which costs nothing where it is possible.
     """
     before, after = pair
     low_ns, high_ns = _target_span(before)[1], _target_span(after)[0]
     old, new = before.apply(stamps_ns), after.apply(stamps_ns)
-    n_stamps = stamps_ns.size
-    if n_stamps == 0 or not np.any(old <= high_ns):
-        return 0
     step = np.diff(stamps_ns)
     period = int(np.median(step)) if step.size else 0
-    bridged = np.abs(new[1:] - old[:-1] - period).astype(np.float64)
-    plain = np.abs(step - period).astype(np.float64)
-    jump = abs(float((after.source_ns[0] - before.source_ns[-1]) - (high_ns - low_ns)))
-    cost = bridged - plain + 0.01 * (np.minimum(bridged, jump) - np.minimum(plain, jump))
-    slack = abs(period)
-    allowed = (old[:-1] <= high_ns + slack) & (new[1:] >= low_ns - slack)
-    cost[~allowed] = np.inf
-    inside = int(np.argmin(cost)) + 1 if cost.size else n_stamps
-    if cost.size and cost[inside - 1] < 0:
-        return inside
-    return 0 if _share(after, stamps_ns) > _share(before, stamps_ns) else n_stamps
+    jump = abs(int(after.source_ns[0] - before.source_ns[-1]) - (high_ns - low_ns))
+    too_late, too_early = old > high_ns + abs(period), new < low_ns - abs(period)
+    cost = _unevenness(np.abs(new[1:] - old[:-1] - period), np.abs(step - period), jump)
+    cost[too_late[:-1] | too_early[1:]] = np.inf
+    best = int(np.argmin(cost)) + 1 if cost.size else 0
+    may_be_before, may_be_after = np.mean(too_late) < RARE, np.mean(too_early) < RARE
+    if cost.size and (cost[best - 1] < 0 or not (may_be_before or may_be_after)):
+        return best
+    if may_be_before and may_be_after:
+        return 0 if _share(after, stamps_ns) > _share(before, stamps_ns) else stamps_ns.size
+    return stamps_ns.size if may_be_before else 0
+
+
+def _unevenness(bridged_ns: IntArray, plain_ns: IntArray, jump_ns: int) -> FloatArray:
+    """Say what a jump at each step costs against none, ns; ties go to the step of its size."""
+    tie = np.minimum(bridged_ns, jump_ns) - np.minimum(plain_ns, jump_ns)
+    return np.asarray((bridged_ns - plain_ns) + 0.01 * tie, dtype=np.float64)
 
 
 def _share(segment: Segment, stamps_ns: IntArray) -> float:

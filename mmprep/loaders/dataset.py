@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from mmprep import files
 from mmprep.errors import DataError, MmprepError, UsageError
 from mmprep.loaders import sampler
-from mmprep.loaders.index import ABSENT, Column, Index, Meta, read_index
+from mmprep.loaders.index import ABSENT, Index, Meta, read_index
 from mmprep.manifest import codec
 from mmprep.manifest.model import Dataset, Record
 from mmprep.shards import ShardFiles
@@ -229,18 +229,16 @@ class MemmapDataset:
         """
         n_records = len(self)
         order = sampler.epoch_order(n_records, shuffle=shuffle, seed=seed, epoch=epoch)
-        ranks = {"rank": rank, "world_size": world_size, "drop_last": drop_last}
         sizes, limit = self._sizes(max_seconds, max_rows, by)
         if limit is not None:
             cut = sampler.sized_batches(order, sizes, limit, max_count=batch_size)
-            return Batches(self, tuple(sampler.rank_batches(cut, **ranks))[start:])
+            mine = sampler.rank_batches(cut, rank=rank, world_size=world_size, drop_last=drop_last)
+            return Batches(self, tuple(mine[start:]))
         if batch_size is None or batch_size < 1:
             raise UsageError("batches need a batch_size of 1 or more, max_seconds or max_rows")
-        share = sampler.rank_share(order, **ranks)
-        return Batches(
-            self,
-            tuple(sampler.counted_batches(share, batch_size, drop_last=drop_last, start=start)),
-        )
+        share = sampler.rank_share(order, rank=rank, world_size=world_size, drop_last=drop_last)
+        counted = sampler.counted_batches(share, batch_size, drop_last=drop_last, start=start)
+        return Batches(self, tuple(counted))
 
     def _sizes(
         self, max_seconds: float | None, max_rows: int | None, by: str | None
@@ -292,6 +290,8 @@ class MemmapDataset:
             self._piece(name, int(number), meta)
             for number, meta in zip(numbers, metas, strict=True)
         ]
+        if not pieces:
+            return _nothing(name, self._now.absent(name))
         values, lengths = _padded(name, [piece.values for piece in pieces], metas)
         if pieces[0].valid is None:
             return {name: values, f"{name}.length": lengths}
@@ -349,7 +349,7 @@ class _Opened:
         column = self.index.columns[name]
         begin, n_rows = int(column.begin[number]), int(column.n_rows[number])
         if n_rows == ABSENT:
-            return self._absent(name, column)
+            return self.absent(name)
         path = column.paths[column.file[number]]
         if column.is_table:
             return _of_table(self._checked(path), name, (begin, begin + n_rows))
@@ -361,8 +361,9 @@ class _Opened:
             return _Piece(values[0], valid[0])
         return _Piece(values, valid)
 
-    def _absent(self, name: str, column: Column) -> _Piece:
+    def absent(self, name: str) -> _Piece:
         """Give no rows, of the shape and type of the stream's first file."""
+        column = self.index.columns[name]
         if column.is_table:
             return _of_table(self._checked(column.paths[0]), name, (0, 0))
         values = self._rows(column.paths[0], 0, 0)
@@ -482,6 +483,14 @@ def _of_table(path: Path, name: str, rows: tuple[int, int]) -> _Piece:
 
 def _mask(piece: _Piece) -> AnyArray:
     return np.zeros(len(piece.values), bool) if piece.valid is None else piece.valid
+
+
+def _nothing(name: str, piece: _Piece) -> Item:
+    """Give the stream of a batch without records."""
+    found: Item = {name: piece.values[np.newaxis][:0], f"{name}.length": np.zeros(0, np.int64)}
+    if piece.valid is not None:
+        found[f"{name}{VALID}"] = piece.valid[np.newaxis][:0]
+    return found
 
 
 def _padded(name: str, pieces: list[AnyArray], metas: list[Meta]) -> tuple[AnyArray, IntArray]:

@@ -42,7 +42,7 @@ class Column:
     Parameters
     ----------
     paths : tuple of str
-        The files, below the data set's root.
+        The files, below the data set's root; the first is there even if no record names it.
     is_table : bool
         They are tables, not shards.
     file : [shape=(n,), int32]
@@ -102,7 +102,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 @dataclass(slots=True)
 class _Growing:
     is_table: bool
-    paths: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, int]
     file: array[int] = field(default_factory=lambda: array("i"))
     begin: array[int] = field(default_factory=lambda: array("q"))
     n_rows: array[int] = field(default_factory=lambda: array("q"))
@@ -190,7 +190,7 @@ def _widen(columns: dict[str, _Growing], line: _Line, n_before: int, where: str)
     for name, ref in line.streams.items():
         column = columns.get(name)
         if column is None:
-            column = columns[name] = _Growing(ref.shard is None)
+            column = columns[name] = _Growing(ref.shard is None, {ref.shard or ref.table or "": 0})
             for _ in range(n_before):
                 column.add(None)
         if column.is_table != (ref.shard is None):

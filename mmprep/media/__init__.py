@@ -6,8 +6,8 @@ Rules
   declares is kept beside it and never used to allocate.
 - Non-zero starts are kept. Audio and video of one file share the container's time line.
 - Only files are opened: no address, no playlist, no list of other files.
-- libsndfile reads plain formats (wav, aiff, au, flac, Vorbis, NIST); FFmpeg reads the rest, and
-  takes over where libsndfile gives up. Both are imported where they are first needed.
+- Plain wavs need no decoder. libsndfile reads other wavs, aiff, au, flac, Vorbis and NIST; FFmpeg
+  reads the rest, and takes over where libsndfile gives up. Both are imported when first needed.
 """
 
 from __future__ import annotations

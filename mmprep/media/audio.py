@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
@@ -33,7 +34,7 @@ from mmprep.media.files import (
     nth_stream,
     open_container,
 )
-from mmprep.media.headers import Header, read_header
+from mmprep.media.headers import Header, WavData, read_header
 
 if TYPE_CHECKING:
     from av.audio.frame import AudioFrame
@@ -68,7 +69,7 @@ class AudioInfo:
     codec : str
         The decoder library's name of the coding.
     decoder : str
-        `libsndfile` or `ffmpeg`.
+        `numpy` (samples of a wav as they stand), `libsndfile` or `ffmpeg`.
     """
 
     rate_hz: int
@@ -156,6 +157,37 @@ class _BrokenError(Exception):
     """libsndfile gave up in the middle of a file."""
 
 
+class _WavSource:
+    """The samples of a wav, read by numpy."""
+
+    def __init__(self, path: MediaPath, header: Header, wav: WavData) -> None:
+        self.n_errors, self.stamp_error_s = 0, 0.0
+        self._wav = wav
+        self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file.seek(wav.offset)
+        self.info = AudioInfo(
+            rate_hz=wav.rate_hz,
+            n_channels=wav.n_channels,
+            n_declared=header.n_declared,
+            start_s=0.0,
+            codec=wav.codec,
+            decoder="numpy",
+        )
+
+    def pieces(self, n_samples: int) -> Iterator[Samples]:
+        n_channels, n_left = self._wav.n_channels, self._wav.n_samples
+        while n_left > 0:
+            count = min(n_samples, n_left)
+            values = np.fromfile(self._file, self._wav.dtype, count * n_channels)
+            whole = len(values) // n_channels * n_channels
+            if whole:
+                yield _scaled(values[:whole].reshape(-1, n_channels))
+            n_left = n_left - count if whole == count * n_channels else 0
+
+    def close(self) -> None:
+        self._file.close()
+
+
 class _SoundFileSource:
     """A file as libsndfile reads it."""
 
@@ -164,7 +196,7 @@ class _SoundFileSource:
 
         self.n_errors, self.stamp_error_s = 0, 0.0
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
-        self._file = soundfile.SoundFile(os.fsencode(checked(path)))
+        self._file = soundfile.SoundFile(os.fsencode(Path(path).absolute()))
         self.info = AudioInfo(
             rate_hz=self._file.samplerate,
             n_channels=self._file.channels,
@@ -182,9 +214,10 @@ class _SoundFileSource:
                 piece = self._file.read(n_samples, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError as error:
                 raise _BrokenError from error
-            if not len(piece):
+            if len(piece):
+                yield piece
+            if len(piece) < n_samples:
                 return
-            yield piece
 
     def close(self) -> None:
         self._file.close()
@@ -311,17 +344,24 @@ def _as_float(frame: AudioFrame) -> Samples:
     """Give the samples of a frame as float32 (n, n_channels), full scale 1."""
     data = frame.to_ndarray()
     n_channels = frame.layout.nb_channels
-    data = data.T if frame.format.is_planar else data.reshape(-1, n_channels)
+    return _scaled(data.T if frame.format.is_planar else data.reshape(-1, n_channels))
+
+
+def _scaled(data: Samples) -> Samples:
+    """Turn samples of any type into C-ordered float32 of full scale 1."""
     if data.dtype.kind == "f":
         return np.ascontiguousarray(data, dtype=np.float32)
+    floats = np.ascontiguousarray(data, dtype=np.float32)
     if data.dtype == np.uint8:
-        return np.ascontiguousarray((data.astype(np.float32) - 128) / 128)
-    full_scale = 2.0 ** (8 * data.dtype.itemsize - 1)
-    return np.ascontiguousarray(data / full_scale, dtype=np.float32)
+        floats -= 128
+    floats *= 2.0 ** (1 - 8 * data.dtype.itemsize)
+    return floats
 
 
 def _open(path: MediaPath, track: int) -> tuple[_Source, Header]:
     header = read_header(checked(path))
+    if header.wav is not None and not track:
+        return _WavSource(path, header, header.wav), header
     if header.plain:
         import soundfile
 

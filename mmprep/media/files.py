@@ -6,6 +6,7 @@ the `file` protocol alone and a list of demuxers that read one file each.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -39,11 +40,15 @@ def checked(path: MediaPath) -> Path:
         Empty.
     """
     absolute = Path(path).absolute()
-    if not absolute.exists():
-        raise UsageError("no such file", where=str(path))
-    if not absolute.is_file():
+    try:
+        status = absolute.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError("no such file", where=str(path)) from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {_reason(error)}", where=str(path)) from error
+    if not stat.S_ISREG(status.st_mode):
         raise UsageError("not a file", where=str(path), hint="name one audio or video file")
-    if absolute.stat().st_size == 0:
+    if status.st_size == 0:
         raise DataError("the file is empty (0 bytes)", where=str(path), hint="copy it again")
     return absolute
 

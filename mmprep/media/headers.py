@@ -1,5 +1,7 @@
 """Read the first bytes of an audio file: who can decode it, and what its header declares.
 
+Samples of a plain wav need no decoder, and numpy reads them twice as fast as libsndfile does.
+
 libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and misreadings:
 
 - IMA ADPCM overflows while the header is parsed (CVE-2026-37555), so the codec is looked up here,
@@ -7,7 +9,7 @@ libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and mi
 - FLAC after an ID3 tag, with more than 24 bits, or without a sample count breaks off or is refused.
 - MP3 is left to FFmpeg: soundfile seeks after each block, which restarts the MP3 decoder, and
   libmpg123 prints about damaged frames to stderr.
-- A wav of data size 0 that was streamed reads as empty; FFmpeg reads it to its end.
+- A wav of data size 0 that was streamed reads as empty; here its data reach to the end.
 - 24 bits kept in 4 bytes are misread by both, so such a file is refused.
 """
 
@@ -24,7 +26,37 @@ PLAIN_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
 PLAIN_AU = frozenset({1, 2, 3, 4, 5, 6, 7, 27})
 EXTENSIBLE = 0xFFFE
 MAX_CHUNKS = 10_000
+MAX_CHANNELS = 1024
+WAV_CODES = {  # (format tag, bits) -> numpy's code, libsndfile's name
+    (1, 8): ("u1", "wav/pcm_u8"),
+    (1, 16): ("i2", "wav/pcm_16"),
+    (1, 32): ("i4", "wav/pcm_32"),
+    (3, 32): ("f4", "wav/float"),
+    (3, 64): ("f8", "wav/double"),
+}
 MP3_TAGS = (b"Xing", b"Info")
+
+
+@dataclass(frozen=True, slots=True)
+class WavData:
+    """Where the samples of a wav are, for numpy to read.
+
+    Parameters
+    ----------
+    offset, n_samples : int
+        The first byte, and the samples per channel that are in the file.
+    dtype : str
+        numpy's name of one value, with byte order.
+    codec : str
+        libsndfile's name of the coding.
+    """
+
+    offset: int
+    n_samples: int
+    n_channels: int
+    rate_hz: int
+    dtype: str
+    codec: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +71,24 @@ class Header:
         libsndfile is to be tried first.
     n_declared : int, optional
         Samples per channel that the header claims.
+    wav : WavData, optional
+        Samples that need no decoder.
     """
 
     kind: str
     plain: bool
     n_declared: int | None = None
+    wav: WavData | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Format:
     tag: int
     n_channels: int
+    rate_hz: int
     block_bytes: int
     n_bits: int
+    order: str
 
 
 OTHER = Header("other", plain=False)
@@ -174,11 +211,12 @@ def _wav(file: BinaryIO, path: Path) -> Header:
 def _format(body: bytes, order: str) -> _Format | None:
     if len(body) < 16:
         return None
-    tag, n_channels, _, _, block, n_bits = struct.unpack(f"{order}HHIIHH", body[:16])
+    tag, n_channels, rate_hz, _, block, n_bits = struct.unpack(f"{order}HHIIHH", body[:16])
     if tag == EXTENSIBLE and len(body) >= 28:
         (tag,) = struct.unpack(f"{order}I", body[24:28])
     # Some writers give too small a block; a sample never takes less than its bits.
-    return _Format(tag, n_channels, max(block, n_channels * ((n_bits + 7) // 8)), n_bits)
+    block = max(block, n_channels * ((n_bits + 7) // 8))
+    return _Format(tag, n_channels, rate_hz, block, n_bits, order)
 
 
 def _data(file: BinaryIO, form: _Format | None, size: int, end: int, path: Path) -> Header:
@@ -193,8 +231,20 @@ def _data(file: BinaryIO, form: _Format | None, size: int, end: int, path: Path)
         )
     if form.tag not in PLAIN_WAV:
         return Header("wav", plain=False)
+    offset = file.tell()
     streamed = size == 0 and not _is_chunk_chain(file, end)
-    return Header("wav", plain=not streamed, n_declared=size // form.block_bytes)
+    n_bytes = end - offset if streamed else min(size, end - offset)
+    n_samples = n_bytes // form.block_bytes
+    wav = _wav_data(form, offset, n_samples)
+    return Header("wav", plain=not streamed, n_declared=size // form.block_bytes, wav=wav)
+
+
+def _wav_data(form: _Format, offset: int, n_samples: int) -> WavData | None:
+    code, codec = WAV_CODES.get((form.tag, form.n_bits), ("", ""))
+    width = form.n_channels * form.n_bits // 8
+    if not code or form.block_bytes != width or form.n_channels > MAX_CHANNELS or not form.rate_hz:
+        return None
+    return WavData(offset, n_samples, form.n_channels, form.rate_hz, form.order + code, codec)
 
 
 def _is_chunk_chain(file: BinaryIO, end: int) -> bool:

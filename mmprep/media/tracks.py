@@ -44,9 +44,10 @@ def tracks(path: MediaPath) -> tuple[Track, ...]:
     DataError
         Not a media file.
     """
-    if read_header(checked(path)).plain:
+    header = read_header(checked(path))
+    if header.plain or header.wav is not None:
         info = audio_info(path)
-        if info.decoder == "libsndfile":
+        if info.decoder != "ffmpeg":
             return (Track("audio", 0, 0, info.codec, info.start_s),)
     with opened(path) as container:
         counts: dict[str, int] = {}

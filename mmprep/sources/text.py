@@ -179,9 +179,16 @@ class _Head:
         return [self.cells(line) for line in taken]
 
     def cells(self, line: str) -> list[str]:
-        if self.quote is None:
-            return line.split(self.delimiter)
-        return next(csv.reader([line], delimiter=self.delimiter, quotechar=self.quote), [])
+        return _split(line, self.delimiter, self.quote)
+
+
+def _split(line: str, delimiter: str, quote: str | None) -> list[str]:
+    if quote is None or quote not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, quotechar=quote), [])
+    except csv.Error:  # a cell of over 128 KiB
+        return line.split(delimiter)
 
 
 def _is_skipped(line: str) -> bool:
@@ -274,13 +281,8 @@ def _delimiter(lines: Sequence[str], path: Path) -> str:
 
 
 def _share(lines: Sequence[str], delimiter: str) -> float:
-    quoted = delimiter != "\t"
-    counts = Counter(
-        len(next(csv.reader([line], delimiter=delimiter), []))
-        if quoted and '"' in line
-        else line.count(delimiter) + 1
-        for line in lines
-    )
+    quote = _quote(None, delimiter)
+    counts = Counter(len(_split(line, delimiter, quote)) for line in lines)
     usual, n_lines = max(counts.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
     share = n_lines / max(1, len(lines)) if usual > 1 else 0.0
     return share if delimiter != " " else 0.9 * share

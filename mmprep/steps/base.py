@@ -461,7 +461,7 @@ class Run:
         FailedItemsError
             More items failed than `--max-failures` allows.
         """
-        self._check_failures()
+        self.check_failures()
         written = _Written.of(self, contents)
         status = "partial" if self.failures else "built"
         if not self.run.force and self._stands(written):
@@ -480,7 +480,14 @@ class Run:
             msgspec.to_builtins(written.dataset.totals),
         )
 
-    def _check_failures(self) -> None:
+    def check_failures(self) -> None:
+        """Stop if more items failed than `--max-failures` allows.
+
+        Raises
+        ------
+        FailedItemsError
+            Names them all.
+        """
         if len(self.failures) > allowed_failures(self.run.max_failures, self._n_items):
             raise FailedItemsError(self.failures, self._n_items)
 
@@ -627,8 +634,16 @@ def _input_lines(run: Run, inputs: Mapping[str, journal.InputNote | None]) -> by
     for path, note in inputs.items():
         text = (note.digest if note else "") or files.digest(path)
         size = note.n_bytes if note else files.stamp(path).n_bytes
-        rows.append({"name": files.below(path, run.root), "bytes": size, "digest": text})
+        rows.append({"name": _input_name(path, run.root), "bytes": size, "digest": text})
     return _lines(sorted(rows, key=lambda row: str(row["name"])))
+
+
+def _input_name(path: str, root: Path) -> str:
+    """Name an input below the root; one from elsewhere (a table of labels) by its own name."""
+    try:
+        return files.below(path, root)
+    except UsageError:
+        return Path(path).name
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:

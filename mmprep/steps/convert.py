@@ -147,6 +147,7 @@ def run(
             )
         written = _write_tables(session, table_items, plan, options.cpus)
         sounding = session.map(Work(media.convert), sound_tasks, label="media")
+        session.check_failures()
         return session.commit(_contents(plan, session, written, sounding))
 
 

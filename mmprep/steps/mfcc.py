@@ -141,6 +141,7 @@ def run(
         if options.dry_run:
             return session.preview(tasks, sum(task.n_bytes for task in tasks) // 4)
         outcomes = session.map(Work(extract), tasks, label="mfcc")
+        session.check_failures()
         return session.commit(_contents(plan, session, outcomes, recipe.features))
 
 
@@ -394,9 +395,7 @@ def _carried(
             f"has a modality {name!r} already", where=data.record_path, hint="start from its input"
         )
     records = [
-        msgspec.structs.replace(record, streams={**record.streams, name: refs[record.id]})
-        if record.id in refs
-        else record
+        _with_features(record, name, refs[record.id]) if record.id in refs else record
         for record in data.records
     ]
     return Contents(
@@ -411,3 +410,9 @@ def _carried(
         n_rejected_rows=data.dataset.totals.rejected_rows,
         extra=data.dataset.extra,
     )
+
+
+def _with_features(record: Record, name: str, ref: StreamRef) -> Record:
+    """Add the features, on the clock of the sound that they were made of."""
+    own = msgspec.structs.replace(ref, clock=record.streams["audio"].clock)
+    return msgspec.structs.replace(record, streams={**record.streams, name: own})

@@ -9,9 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
-import xxhash
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.sources.base import Claim, TextOptions
 from mmprep.steps import evidence
 from mmprep.steps.claims import TABLE_READERS, Claimed
@@ -88,7 +87,7 @@ def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> N
         options=options_of(task.spec["options"]),
         n_threads=n_threads,
         rejects=findings.job.folder / rejects,
-        hasher=xxhash.xxh3_128,
+        hasher=files.running_digest,
     )
     findings.written(name)
     if facts.rejects is not None:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from io import BufferedIOBase, RawIOBase
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -27,6 +27,7 @@ import pyarrow as pa
 from mmprep.errors import DataError
 
 BLOCK_BYTES = 4 << 20
+READ_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 64 << 20
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -83,7 +84,7 @@ class _Observed(RawIOBase):
         super().close()
 
 
-def _zstd(raw: RawIOBase) -> BufferedIOBase:
+def _zstd(raw: BufferedReader) -> BufferedIOBase:
     return cast(BufferedIOBase, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
 
 
@@ -113,10 +114,8 @@ def raw_blocks(
     if not is_compressed(path):
         yield from _plain(path, n_bytes, hasher)
         return
-    with _Observed(path, hasher) as raw:
+    with BufferedReader(_Observed(path, hasher), READ_BYTES) as raw:
         yield from _unpacked(raw, path, n_bytes, where or str(path))
-        while raw.read(n_bytes):  # what follows the last member counts for the digest
-            pass
 
 
 def _plain(path: Path, n_bytes: int, hasher: Hasher | None) -> Iterator[bytes]:
@@ -127,12 +126,14 @@ def _plain(path: Path, n_bytes: int, hasher: Hasher | None) -> Iterator[bytes]:
             yield block
 
 
-def _unpacked(raw: RawIOBase, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
+def _unpacked(raw: BufferedReader, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
     kind = path.suffix.lower()
     try:
         file = _OPENERS[kind](raw)
         while block := file.read(n_bytes):
             yield block
+        while raw.read(n_bytes):  # what follows the data counts for the hash
+            pass
     except _DAMAGE as error:
         raise DataError(
             f"the {kind[1:]} data are damaged or cut: {error}",

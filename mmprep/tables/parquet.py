@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,7 @@ class TableWriter:
         self._writer: pq.ParquetWriter | None = None
         self._facts = TimeFacts(None, None, rate_hz, schema.time.absolute)
         self._end_ns: int | None = None
-        self._start_ns: int | None = None
+        self._first_ns: int | None = None
         self._is_open = False  # the first row group is settled, and with it start and rate
         self.n_rows = 0
         self._raw = pa.schema(
@@ -246,7 +246,7 @@ class TableWriter:
     @property
     def has_start(self) -> bool:
         """Whether a stamp has been seen."""
-        return self._start_ns is not None
+        return self._first_ns is not None
 
     def _column(self, field: pa.Field, columns: Mapping[str, pa.Array], n_rows: int) -> pa.Array:
         column = columns.get(field.name)
@@ -257,10 +257,10 @@ class TableWriter:
     def _note_stamps(self, stamps: IntArray) -> None:
         if not stamps.size:
             return
+        if self._first_ns is None:
+            self._first_ns = int(stamps[0])
         if not self._is_open:
             self._stamps.append(stamps)
-            if self._start_ns is None:
-                self._start_ns = int(stamps[0])
         latest = int(stamps.max())
         self._end_ns = latest if self._end_ns is None else max(self._end_ns, latest)
 
@@ -298,7 +298,7 @@ class TableWriter:
             rate = self._rate_hz
             if rate is None and not self._irregular and self._stamps:
                 rate = RateMeter.measure(np.concatenate(self._stamps))
-            self._facts = TimeFacts(self._start_ns, None, rate, self._schema.time.absolute)
+            self._facts = TimeFacts(self._first_ns, None, rate, self._schema.time.absolute)
             self._stamps = []
         return self._facts
 
@@ -326,9 +326,7 @@ class TableWriter:
                 self._writer.close()
         except OSError as error:
             raise _storage(error, self._path) from error
-        facts = self._facts
-        start = self._start_ns if facts.start_ns is None else facts.start_ns
-        return TimeFacts(start, self._end_ns, facts.rate_hz, facts.absolute)
+        return replace(self._facts, start_ns=self._first_ns, end_ns=self._end_ns)
 
     def abort(self) -> None:
         """Drop the file."""

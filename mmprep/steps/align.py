@@ -1,0 +1,549 @@
+"""`align`: data sets, or the named streams of one session, onto common windows.
+
+Rules
+-----
+- The records of a session are joined. A session whose records hold the same stream twice (many
+  utterances in one folder) is aligned record by record.
+- `DATASET#STREAM` takes one stream; without it all streams that have a rate are taken.
+- One task is one session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from mmprep import files, tables
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest.model import Record, Session, shard_ref
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.sources import e4
+from mmprep.steps import base, datasets, labels, session
+from mmprep.steps.base import (
+    Contents,
+    Engine,
+    Item,
+    Outcome,
+    Placed,
+    Progress,
+    RunOptions,
+    StepName,
+    StepResult,
+    Task,
+    Work,
+)
+from mmprep.steps.datasets import InputDataset
+from mmprep.steps.inputs import expand
+from mmprep.steps.shardbook import ShardBook
+from mmprep.steps.sizes import parse_bytes
+from mmprep.steps.sounds import suffix_of
+from mmprep.steps.streams import StreamSpec
+from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
+from mmprep.timebase import NS_PER_S, rate, rate_text
+
+STEP = StepName("align", 1)
+KINDS = ("signal", "video", "audio", "events")
+FRAME_COLUMNS = ("frame", "pts")  # of the table that convert makes of a video
+KIND_OF_MODALITY = {"audio": "audio", "features": "signal", "signal": "signal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Options of `mmprep align`, named as on the command line."""
+
+    inputs: tuple[str, ...] = ()
+    video: str | None = None
+    eeg: str | None = None
+    gsr: str | None = None
+    streams: tuple[str, ...] = ()
+    session: str = "session"
+    clocks: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    latencies: tuple[str, ...] = ()
+    session_clock: str | None = None
+    window: str = "1"
+    hop: str | None = None
+    rates: str | None = None
+    rate: str | None = None
+    cover: str = "intersection"
+    on_gap: str = "mask"
+    tolerance: float | None = None
+    min_valid: float = 0.0
+    methods: tuple[str, ...] = ()
+    frames: str | None = None
+    gray: bool = False
+    fit: str = "cover"
+    media_root: str | None = None
+    labels: str | None = None
+    on: str | None = None
+    shard_size: str = "256MiB"
+    root: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def wish(self) -> dict[str, Any]:
+        """Give what changes the windows, as JSON values.
+
+        Raises
+        ------
+        UsageError
+            A number, size or NAME=VALUE that is none.
+        """
+        rates = dict(_pair(text, "--rates") for text in (self.rates or "").split(",") if text)
+        window = _seconds(self.window, "--window")
+        return {
+            "window": str(window),
+            "hop": str(_seconds(self.hop, "--hop") if self.hop else window),
+            "rates": {name: rate_text(rate(text)) for name, text in sorted(rates.items())},
+            "rate": rate_text(rate(self.rate)) if self.rate else None,
+            "cover": self.cover,
+            "on_gap": self.on_gap,
+            "tolerance_s": None if self.tolerance is None else self.tolerance / 1000,
+            "min_valid": self.min_valid,
+            "methods": dict(sorted(_pair(text, "--method") for text in self.methods)),
+            "frames": _frame_size(self.frames) if self.frames else None,
+            "gray": self.gray,
+            "fit": self.fit,
+            "session_clock": self.session_clock,
+            "shard_size": parse_bytes(self.shard_size),
+        }
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name or not value:
+        raise UsageError(f"{text!r} is not NAME=VALUE", where=option)
+    return name, value
+
+
+def _seconds(text: str, option: str) -> Fraction:
+    try:
+        seconds = Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{text!r} is no number of seconds", where=option) from error
+    if seconds <= 0:
+        raise UsageError(f"{text} s is not positive", where=option)
+    return seconds
+
+
+def _frame_size(text: str) -> list[int]:
+    width, mark, height = text.lower().partition("x")
+    if not mark or not (width.isdigit() and height.isdigit()) or 0 in {int(width), int(height)}:
+        raise UsageError(f"{text!r} is not WxH", where="--frames", hint="for example 64x64")
+    return [int(width), int(height)]
+
+
+def run(
+    config: Config,
+    options: RunOptions,
+    *,
+    engine: Engine = base.serial,
+    progress: Progress | None = None,
+) -> StepResult:
+    """Align sessions and write the data set of their windows."""
+    wish = config.wish()
+    plan = _named_plan(config) if _named(config) else _dataset_plan(config, options)
+    _check_names(plan, wish)
+    table = labels.read(config.labels, config.on) if config.labels else None
+    content = {**wish, "on": config.on}
+    with base.open_run(
+        STEP, content, options, root=plan.root, engine=engine, progress=progress
+    ) as current:
+        for note in plan.notes:
+            current.progress.say(note)
+        tasks = [Task(item.id, (item,), wish, _memory(item)) for item in plan.items]
+        if options.dry_run:
+            return current.preview(tasks, sum(item.n_bytes for item in plan.items))
+        outcomes = current.map(Work(session.run), tasks, label="align")
+        current.check_failures()
+        return current.commit(_contents(plan, current, outcomes, config, table))
+
+
+def _memory(item: Item) -> int:
+    return max(DEFAULT_MEMORY_BYTES, 4 * item.n_bytes)
+
+
+# What to do ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The sessions, and the records they come from."""
+
+    root: Path
+    items: tuple[Item, ...]
+    templates: Mapping[str, Record]
+    extra_inputs: tuple[str, ...] = ()
+    media_root: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _check_names(plan: _Plan, wish: Mapping[str, Any]) -> None:
+    """Refuse options that name a stream which no session has."""
+    known = {spec["name"] for item in plan.items for spec in item.spec["streams"]}
+    asked = {"--rates": wish["rates"], "--method": wish["methods"]}
+    if wish["session_clock"]:
+        asked["--session-clock"] = {wish["session_clock"]: ""}
+    for option, names in asked.items():
+        if unknown := sorted(set(names) - known):
+            raise UsageError(
+                f"there is no stream {unknown[0]!r}",
+                where=option,
+                hint=f"streams: {', '.join(sorted(known))}",
+            )
+
+
+def _named(config: Config) -> dict[str, str]:
+    """Give the streams that are named one by one: NAME -> FILE and its settings."""
+    found = {name: getattr(config, name) for name in ("video", "eeg", "gsr")}
+    named = {name: path for name, path in found.items() if path is not None}
+    for text in config.streams:
+        name, value = _pair(text, "--stream")
+        if name in named:
+            raise UsageError(f"stream {name!r} is named twice", where="--stream")
+        named[name] = value
+    if named and config.inputs:
+        raise UsageError(
+            "data sets and named streams together", hint="name either INPUT or --stream, not both"
+        )
+    if not named and not config.inputs:
+        raise UsageError("nothing to align", hint="name data sets, or --video --eeg --gsr --stream")
+    return named
+
+
+def _named_plan(config: Config) -> _Plan:
+    specs = {name: _file_spec(name, text) for name, text in _named(config).items()}
+    specs = _with_clocks(specs, config)
+    inputs = [str(Path(s.path).absolute()) for s in specs.values()]
+    inputs += [str(Path(s.clock).absolute()) for s in specs.values() if s.clock]
+    root = Path(config.root).absolute() if config.root else expand(inputs).root
+    unique = tuple(dict.fromkeys(inputs))
+    described = [replace(s, path=str(Path(s.path).absolute())).to_json() for s in specs.values()]
+    item = Item(
+        config.session,
+        unique,
+        sum(files.stamp(path).n_bytes for path in unique),
+        {"streams": described},
+        config.session,
+    )
+    video = next((s.path for s in specs.values() if s.form == "video"), None)
+    source = files.below(video or inputs[0], root)
+    template = Record(
+        id=config.session,
+        session=config.session,
+        begin_s=0,
+        duration_s=0,
+        source=source,
+        streams={},
+    )
+    return _Plan(root, (item,), {config.session: template}, media_root=root)
+
+
+def _file_spec(name: str, text: str) -> StreamSpec:
+    path, *settings = text.split(",")
+    path, _, part = path.partition("#")
+    given = dict(_pair(setting, "--stream") for setting in settings)
+    if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
+        raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
+    if not Path(path).is_file():
+        raise UsageError("does not exist", where=path)
+    form = _form(path, part, given.get("kind"))
+    kind = given.get("kind") or (form if form in {"video", "audio"} else "signal")
+    if kind not in KINDS:
+        raise UsageError(f"kind {kind!r} is none of {', '.join(KINDS)}", where="--stream")
+    return StreamSpec(
+        name,
+        form,
+        kind,
+        path,
+        rate_hz=rate_text(rate(given["rate"])) if "rate" in given else None,
+        time=given.get("time"),
+        unit=given.get("unit"),
+        tz=given.get("tz"),
+    )
+
+
+def _form(path: str, part: str, kind: str | None) -> str:
+    """Say how a named file is read."""
+    suffix = suffix_of(path)
+    if suffix in VIDEO_SUFFIXES or suffix in AUDIO_SUFFIXES:
+        wanted = kind or part or ("video" if suffix in VIDEO_SUFFIXES else "audio")
+        if wanted not in {"video", "audio"}:
+            raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
+        return wanted
+    return "e4" if e4.is_e4(Path(path)) else "text"
+
+
+def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:
+    """Put --clock, --start and --latency to their streams."""
+    found = dict(specs)
+    for text in config.clocks:
+        name, value = _of_stream(text, "--clock", found)
+        path, _, unit = value.partition(",unit=")
+        if not Path(path).is_file():
+            raise UsageError("does not exist", where=path)
+        whole = str(Path(path).absolute())
+        found[name] = replace(found[name], clock=whole, clock_unit=unit or None)
+    for text in config.starts:
+        name, value = _of_stream(text, "--start", found)
+        found[name] = replace(found[name], start_ns=_instant(value))
+    for text in config.latencies:
+        name, value = _of_stream(text, "--latency", found)
+        latency_ns = round(_signed(value, "--latency") * 10**6)
+        found[name] = replace(found[name], latency_ns=latency_ns)
+    return found
+
+
+def _of_stream(text: str, option: str, specs: Mapping[str, StreamSpec]) -> tuple[str, str]:
+    name, value = _pair(text, option)
+    if name not in specs:
+        raise UsageError(
+            f"there is no stream {name!r}", where=option, hint=f"streams: {', '.join(specs)}"
+        )
+    return name, value
+
+
+def _signed(text: str, option: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{text!r} is no number", where=option) from error
+
+
+def _instant(text: str) -> int:
+    """Read ISO 8601 with a zone, or Unix seconds, as nanoseconds."""
+    try:
+        return int(Fraction(text) * NS_PER_S)
+    except (ValueError, ZeroDivisionError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no time", where="--start") from error
+    if moment.tzinfo is None:
+        raise UsageError(f"{text!r} has no zone", where="--start", hint=f"write {text}+00:00")
+    seconds = int(moment.replace(microsecond=0).timestamp())
+    return seconds * NS_PER_S + moment.microsecond * 1000
+
+
+# Data sets ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Group:
+    """A session: its records, each with the data set it comes from."""
+
+    id: str
+    records: list[tuple[InputDataset, Record]] = field(default_factory=list)
+
+
+def _dataset_plan(config: Config, options: RunOptions) -> _Plan:
+    wanted = _selections(config.inputs)
+    root = Path(config.root) if config.root else None
+    inputs = expand(tuple(wanted), root=root, output=options.output)
+    if inputs.names:
+        raise UsageError(
+            "is a raw file", where=inputs.path(inputs.names[0]), hint="convert it, or use --stream"
+        )
+    loaded = [datasets.load(path) for path in inputs.datasets]
+    selected = [wanted[name] for name in wanted]
+    groups, notes = _groups(loaded)
+    items, templates = [], {}
+    for group in groups:
+        specs = list(_group_specs(group, dict(zip(map(id, loaded), selected, strict=True)), config))
+        if not specs:
+            continue
+        specs = list(_with_clocks({spec.name: spec for spec in specs}, config).values())
+        items.append(_session_item(group, specs))
+        templates[group.id] = _template(group)
+    if not items:
+        raise DataError("no record has a stream to align", where=config.inputs[0])
+    media_root = Path(config.media_root).absolute() if config.media_root else loaded[0].media_root
+    return _Plan(
+        inputs.root,
+        tuple(items),
+        templates,
+        tuple(data.record_path for data in loaded),
+        media_root,
+        tuple(notes),
+    )
+
+
+def _selections(arguments: Sequence[str]) -> dict[str, set[str]]:
+    """Read `DATASET#STREAM`: data set -> the streams chosen, none for all."""
+    wanted: dict[str, set[str]] = {}
+    for argument in arguments:
+        whole = Path(argument).exists()
+        name, _, stream = (argument, "", "") if whole else argument.partition("#")
+        wanted.setdefault(name, set()).update({stream} - {""})
+    return wanted
+
+
+def _groups(loaded: Sequence[InputDataset]) -> tuple[list[_Group], list[str]]:
+    groups: dict[str, _Group] = {}
+    for data in loaded:
+        for record in data.records:
+            groups.setdefault(record.session, _Group(record.session)).records.append((data, record))
+    notes, found = [], []
+    for group in groups.values():
+        names = [name for _, record in group.records for name in record.streams]
+        if len(set(names)) == len(names):
+            found.append(group)
+            continue
+        notes.append(f"session {group.id} holds many recordings: aligned record by record")
+        found += _by_record(group)
+    return found, notes[:1]
+
+
+def _by_record(group: _Group) -> list[_Group]:
+    single: dict[str, _Group] = {}
+    for data, record in group.records:
+        single.setdefault(record.id, _Group(record.id)).records.append((data, record))
+    for one in single.values():
+        names = [name for _, record in one.records for name in record.streams]
+        if len(set(names)) != len(names):
+            double = next(name for name in names if names.count(name) > 1)
+            raise UsageError(f"stream {double!r} of {one.id!r} occurs in two data sets")
+    return list(single.values())
+
+
+def _group_specs(
+    group: _Group, selected: Mapping[int, set[str]], config: Config
+) -> Iterator[StreamSpec]:
+    for data, record in group.records:
+        wanted = selected[id(data)]
+        if unknown := sorted(wanted - _all_streams(data)):
+            raise UsageError(
+                f"there is no stream {unknown[0]!r}",
+                where=str(data.folder),
+                hint=f"its streams: {', '.join(sorted(_all_streams(data)))}",
+            )
+        for name in record.streams:
+            if not wanted or name in wanted:
+                yield _stream_spec(data, record, name, config)
+
+
+def _all_streams(data: InputDataset) -> set[str]:
+    return {name for record in data.records for name in record.streams}
+
+
+def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) -> StreamSpec:
+    ref = record.streams[name]
+    if record.valid is not None:
+        raise UsageError("is aligned already", where=str(data.folder))
+    path = data.folder / ref.path
+    spec = StreamSpec(
+        name,
+        "table",
+        "signal",
+        str(path),
+        ref.rows,
+        rate_text(rate(ref.rate_hz)) if ref.rate_hz else None,
+        sha256=data.file_hash(ref.path),
+        clock=str(data.folder / ref.clock) if ref.clock else None,
+        clock_form="table",
+    )
+    if ref.shard is None:
+        if tables.table_info(path).channels != FRAME_COLUMNS:
+            return spec
+        return replace(spec, kind="video", media=_media(data, record, config))
+    about = data.dataset.modalities[name]
+    return replace(
+        spec,
+        form="shard",
+        kind=KIND_OF_MODALITY.get(about.kind or "signal", "signal"),
+        offset_s=ref.offset_s or 0.0,
+        channels=about.channels or (),
+        units=about.units or (),
+    )
+
+
+def _media(data: InputDataset, record: Record, config: Config) -> str | None:
+    root = Path(config.media_root).absolute() if config.media_root else data.media_root
+    return str(root / record.source) if root is not None and record.source else None
+
+
+def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:
+    n_bytes = sum(files.stamp(spec.path).n_bytes for spec in specs)
+    return Item(group.id, (), n_bytes, {"streams": [s.to_json() for s in specs]}, group.id)
+
+
+def _template(group: _Group) -> Record:
+    """Give the record whose fields the windows take over."""
+    records = [record for _, record in group.records]
+    with_video = [record for record in records if "video" in record.streams]
+    return (with_video or records)[0]
+
+
+# The data set -------------------------------------------------------------------------------------
+
+
+def _contents(
+    plan: _Plan,
+    current: base.Run,
+    outcomes: Sequence[Outcome],
+    config: Config,
+    table: labels.LabelTable | None,
+) -> Contents:
+    book = ShardBook()
+    placed: dict[str, Placed] = {}
+    records: list[Record] = []
+    sessions: dict[str, Session] = {}
+    for outcome in outcomes:
+        value = outcome.value or {}
+        names = book.add(value)
+        placed |= current.placed(outcome, names)
+        for name, found in value.get("sessions", {}).items():
+            sessions[name] = Session(origin_ns=found["origin_ns"], clock=found["clock"])
+            template = plan.templates[name]
+            records += [_window(template, name, row, names) for row in found["records"]]
+            _tell(current, found)
+    joined, said = labels.join(records, [table] if table else [])
+    for remark in said:
+        current.progress.warn(remark)
+    label_files = (str(Path(config.labels).absolute()),) if config.labels else ()
+    return Contents(
+        joined,
+        book.modalities(),
+        sessions,
+        placed,
+        extra_inputs=(*plan.extra_inputs, *label_files),
+        media_root=plan.media_root,
+    )
+
+
+def _tell(current: base.Run, found: Mapping[str, Any]) -> None:
+    for note in found["notes"]:
+        current.progress.say(note)
+    for warning in found["warnings"]:
+        current.progress.warn(warning)
+
+
+def _window(
+    template: Record, name: str, row: Mapping[str, Any], names: Mapping[str, str]
+) -> Record:
+    streams = {
+        stream: shard_ref(
+            names[place["shard"]], (place["row"], place["row"] + 1), rate_hz=place["rate_hz"]
+        )
+        for stream, place in row["streams"].items()
+    }
+    return Record(
+        id=f"{name}/{row['k']:06d}",
+        session=name,
+        subject=template.subject,
+        split=template.split,
+        begin_s=row["begin_s"],
+        duration_s=row["duration_s"],
+        labels=dict(template.labels),
+        label=template.label,
+        source=template.source,
+        streams=streams,
+        valid=row["valid"],
+        bound_s=row["bound_s"],
+        extra=template.extra,
+    )

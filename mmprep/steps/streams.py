@@ -1,0 +1,360 @@
+"""The streams of a session for `align`: where each is read from, on which clock it runs.
+
+Rules
+-----
+- A stream is described by plain values (`StreamSpec`), so that a worker can open it.
+- With a session clock of its own choice a stream goes device -> master -> that clock.
+- Its stamps stay on its own clock until the clock model maps them: device -> session.
+- Without evidence a stream is taken to run on the session clock, with no bound; streams of which
+  some carry Unix time and others don't are refused: there is no relation between their clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import align, clock, media, tables
+from mmprep.clock import ClockModel
+from mmprep.errors import ClockError, DataError, UsageError
+from mmprep.shards import open_shard
+from mmprep.signals import Stream
+from mmprep.sources import clocklog, e4, text
+from mmprep.sources.base import TextOptions
+from mmprep.steps import evidence
+from mmprep.timebase import NS_PER_S, Evidence, IntArray, rate
+
+UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
+KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """One stream, as plain values.
+
+    Parameters
+    ----------
+    name : str
+        Its modality in the aligned data set.
+    form : str
+        `table`, `shard`, `text`, `e4`, `video` or `audio`: what the path is.
+    kind : str
+        `signal`, `audio`, `video` or `events`.
+    path : str
+        What is read; for a video table also `media`, the file that holds the frames.
+    clock, clock_form : str, optional
+        Clock evidence: its file, and whether that is a `table` of ours or a `log`.
+    start_ns : int, optional
+        The time of the first sample on the stream's own clock.
+    latency_ns : int
+        How much too late its stamps are.
+    """
+
+    name: str
+    form: str
+    kind: str
+    path: str
+    rows: tuple[int, int] | None = None
+    rate_hz: str | None = None
+    offset_s: float = 0.0
+    channels: tuple[str, ...] = ()
+    units: tuple[str | None, ...] = ()
+    media: str | None = None
+    clock: str | None = None
+    clock_form: str = "log"
+    clock_unit: str | None = None
+    start_ns: int | None = None
+    latency_ns: int = 0
+    time: str | None = None
+    unit: str | None = None
+    tz: str | None = None
+    sha256: str | None = None
+
+    @property
+    def nominal_hz(self) -> Fraction | None:
+        """The rate that is given or recorded."""
+        return rate(self.rate_hz) if self.rate_hz else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plain values."""
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        return value
+
+
+def spec_of(value: dict[str, Any]) -> StreamSpec:
+    """Read what `StreamSpec.to_json` gave."""
+    return msgspec.convert(value, StreamSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream that was read, on its own clock.
+
+    Parameters
+    ----------
+    stream : Stream, optional
+        Readings with their stamps.
+    data : array, optional
+        Evenly spaced rows (a memory map), in place of `stream`: row i at
+        `first_ns + i / rate` on the own clock.
+    first_ns : int
+    scan : VideoTrack, optional
+        The frames' packets, if a video file was scanned.
+    """
+
+    spec: StreamSpec
+    stream: Stream | None = None
+    data: NDArray[Any] | None = None
+    first_ns: int = 0
+    scan: Any = None
+
+    @property
+    def nominal_hz(self) -> Fraction | None:
+        """The nominal rate: the one given, else that of the source."""
+        given = self.spec.nominal_hz
+        return given or (self.stream.nominal_rate_hz if self.stream is not None else None)
+
+    @property
+    def stamps_ns(self) -> IntArray:
+        """Give the stamps; of evenly spaced rows those of a few knots."""
+        if self.stream is not None:
+            return self.stream.stamps_ns
+        return self.knots()[1]
+
+    def knots(self) -> tuple[NDArray[np.float64], IntArray]:
+        """Give row numbers and own times, every few seconds, first and last included."""
+        if self.data is None or self.nominal_hz is None:
+            raise DataError("has no rate", where=self.spec.name)
+        last = max(len(self.data) - 1, 1)
+        seconds = float(last / self.nominal_hz)
+        index = np.unique(np.rint(np.linspace(0, last, int(seconds / KNOT_S) + 2)))
+        numerator, denominator = self.nominal_hz.numerator, self.nominal_hz.denominator
+        steps = [int(i) * denominator * NS_PER_S // numerator for i in index]
+        return index, self.first_ns + np.array(steps, dtype=np.int64)
+
+
+def open_stream(spec: StreamSpec) -> Opened:
+    """Read a stream.
+
+    Raises
+    ------
+    DataError, UsageError
+        What the reader of its form raises.
+    """
+    opened = _FORMS[spec.form](spec)
+    if spec.start_ns is None:
+        return opened
+    return _started(opened, spec.start_ns)
+
+
+def _started(opened: Opened, start_ns: int) -> Opened:
+    """Let a stream begin at a given time."""
+    if opened.stream is None:
+        return replace(opened, first_ns=start_ns)
+    stamps = opened.stream.stamps_ns
+    usable = stamps[stamps != tables.NULL_STAMP_NS]
+    if usable.size == 0 or opened.stream.absolute:
+        raise DataError("has absolute stamps: it needs no --start", where=opened.spec.name)
+    moved = np.where(stamps == tables.NULL_STAMP_NS, stamps, stamps - usable[0] + start_ns)
+    stream = replace(opened.stream, stamps_ns=moved, absolute=start_ns >= UNIX_NS)
+    return replace(opened, stream=stream)
+
+
+def _from_table(spec: StreamSpec) -> Opened:
+    stream = tables.read_stream(Path(spec.path), spec.name, rows=spec.rows)
+    if spec.kind == "video":
+        frames = stream.data[:, stream.channels.index("frame")]
+        stream = replace(stream, data=frames.astype(np.int32), channels=(), units=(), kind="video")
+    return Opened(spec, _kept(stream, spec))
+
+
+def _from_shard(spec: StreamSpec) -> Opened:
+    begin, end = spec.rows or (0, 0)
+    data = open_shard(spec.path)[begin:end]
+    return Opened(spec, data=data, first_ns=round(spec.offset_s * NS_PER_S))
+
+
+def _from_text(spec: StreamSpec) -> Opened:
+    options = TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz)
+    return Opened(spec, _kept(text.read_stream(Path(spec.path), options, spec.name), spec))
+
+
+def _from_e4(spec: StreamSpec) -> Opened:
+    return Opened(spec, _kept(e4.read_stream(Path(spec.path), TextOptions(), spec.name), spec))
+
+
+def _from_video(spec: StreamSpec) -> Opened:
+    scan = media.scan_video(spec.path)
+    shown = ~scan.discarded & ~scan.damaged
+    frames = np.flatnonzero(shown).astype(np.int32)
+    nominal = spec.nominal_hz or scan.nominal_rate_hz
+    stream = Stream(spec.name, scan.times_ns[shown], frames, nominal_rate_hz=nominal, kind="video")
+    return Opened(spec, stream, scan=scan)
+
+
+def _from_audio(spec: StreamSpec) -> Opened:
+    audio = media.decode_audio(spec.path)
+    first_ns = round(audio.start_s * NS_PER_S)
+    known = replace(spec, rate_hz=spec.rate_hz or str(audio.rate_hz))
+    return Opened(known, data=audio.samples, first_ns=first_ns)
+
+
+_FORMS = {
+    "table": _from_table,
+    "shard": _from_shard,
+    "text": _from_text,
+    "e4": _from_e4,
+    "video": _from_video,
+    "audio": _from_audio,
+}
+
+
+def _kept(stream: Stream, spec: StreamSpec) -> Stream:
+    """Let the given kind and rate hold."""
+    kind = spec.kind if spec.kind != "signal" else stream.kind
+    return replace(stream, kind=kind, nominal_rate_hz=spec.nominal_hz or stream.nominal_rate_hz)
+
+
+# Clocks -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A stream with the model that puts it on the session clock.
+
+    Parameters
+    ----------
+    model : ClockModel
+        Own clock to master.
+    session : ClockModel, optional
+        Session clock to master, where the session has another clock than the master's.
+    """
+
+    opened: Opened
+    model: ClockModel
+    fixes: Evidence | None
+    session: ClockModel | None = None
+
+    @property
+    def name(self) -> str:
+        """The modality."""
+        return self.opened.spec.name
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether the session times of the stream are Unix time."""
+        if self.session is not None:
+            return self.session.source_ref_ns >= UNIX_NS
+        if self.model.n_fixes:
+            return self.model.target_ref_ns >= UNIX_NS
+        stream = self.opened.stream
+        if stream is not None and stream.absolute:
+            return True
+        return bool(np.median(self.opened.stamps_ns) >= UNIX_NS)
+
+    def on_session(self, own_ns: IntArray) -> IntArray:
+        """Map stamps in the order of recording to the session clock."""
+        times = self.model.apply_in_order(own_ns) - self.opened.spec.latency_ns
+        return times if self.session is None else self.session.invert(times)
+
+    def repaired(self) -> align.Repaired:
+        """Put the stream on the session clock and repair its stamps."""
+        if self.opened.stream is None:
+            index, own = self.opened.knots()
+            spec = self.opened.spec
+            return align.regular_data(
+                spec.name,
+                np.asarray(self.opened.data),
+                index,
+                self.on_session(own),
+                nominal_rate_hz=self.opened.nominal_hz,
+                kind=spec.kind,
+                channels=spec.channels,
+                units=spec.units,
+            )
+        stream = self.opened.stream
+        missing = stream.stamps_ns == tables.NULL_STAMP_NS
+        session = np.full(stream.n_samples, align.UNREADABLE, dtype=np.int64)
+        session[~missing] = self.on_session(stream.stamps_ns[~missing])
+        return align.repair(stream, session)
+
+    def bound_at_s(self, session_ns: IntArray) -> NDArray[np.float64] | None:
+        """Bound the clock's error at session times; None without evidence."""
+        if not self.model.n_fixes:
+            return None
+        if self.session is self.model:
+            return np.zeros(session_ns.shape)
+        master = session_ns if self.session is None else self.session.apply(session_ns)
+        own = self.model.invert(master + self.opened.spec.latency_ns)
+        bound = self.model.bound_at_s(own)
+        return bound if self.session is None else bound + self.session.bound_at_s(session_ns)
+
+
+def clocked(opened: Opened) -> Clocked:
+    """Fit the clock of a stream.
+
+    Raises
+    ------
+    ClockError
+        The evidence can't be used, or is that of another clock.
+    """
+    spec = opened.spec
+    if spec.clock is None:
+        return Clocked(opened, clock.identity(), None)
+    path = Path(spec.clock)
+    if spec.clock_form == "table":
+        found = evidence.read(path)
+    else:
+        found = clocklog.read(path, spec.clock_unit)
+    stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
+    where = f"{spec.name} and {path.name}"
+    model = clock.fit(found, stamps_ns=stamps, where=where)
+    clock.check_covers(model, stamps, where)
+    return Clocked(opened, model, found)
+
+
+def on_clock_of(streams: Sequence[Clocked], name: str | None) -> list[Clocked]:
+    """Take the clock of one stream as that of the session (`--session-clock`).
+
+    Raises
+    ------
+    UsageError
+        No such stream, or one without clock evidence.
+    """
+    if name is None:
+        return list(streams)
+    chosen = next((stream for stream in streams if stream.name == name), None)
+    if chosen is None or not chosen.model.n_fixes:
+        known = ", ".join(stream.name for stream in streams if stream.model.n_fixes)
+        raise UsageError(
+            f"no stream {name!r} with clock evidence",
+            where="--session-clock",
+            hint=f"those with evidence: {known or 'none'}",
+        )
+    return [replace(stream, session=chosen.model) for stream in streams]
+
+
+def check_related(streams: Sequence[Clocked]) -> None:
+    """Refuse streams whose clocks have no relation.
+
+    Raises
+    ------
+    ClockError
+        Some streams are on Unix time, others are not.
+    """
+    groups: Mapping[bool, list[str]] = {True: [], False: []}
+    for stream in streams:
+        groups[stream.is_absolute].append(stream.name)
+    if groups[True] and groups[False]:
+        raise ClockError(
+            f"{', '.join(groups[True])} are on absolute time and {', '.join(groups[False])}"
+            " on time of their own: nothing relates them",
+            hint=f"give --clock {groups[False][0]}=LOG or --start {groups[False][0]}=TIME",
+        )

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmprep.align.order import DAY_NS, UNREADABLE, in_order, period_of
+
+P = 4_000_000
+
+
+def even(n, period=P):
+    return np.arange(n, dtype=np.int64) * period
+
+
+def test_order_of_steady_stamps_is_as_they_stand():
+    placed = in_order(even(100), period_ns=P)
+    assert placed.rows.tolist() == list(range(100))
+    assert (placed.n_corrupt, placed.n_duplicate, placed.n_shifted, placed.n_late) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("jump_s", [200_000, -200_000, 3, -3])
+def test_order_shifts_a_jumped_block_back(jump_s):
+    stamps = even(1000)
+    stamps[300:364] += jump_s * 10**9
+    placed = in_order(stamps, period_ns=P)
+    assert placed.stamps_ns.tolist() == even(1000).tolist()
+    assert placed.n_shifted == 64
+
+
+def test_order_shifts_a_single_wild_stamp_back():
+    stamps = even(1000)
+    stamps[500] = 7
+    assert in_order(stamps, period_ns=P).stamps_ns.tolist() == even(1000).tolist()
+
+
+def test_order_shifts_several_blocks_back():
+    stamps = even(2000)
+    for at in (100, 700, 1500):
+        stamps[at : at + 50] += 5 * 10**14
+    assert in_order(stamps, period_ns=P).stamps_ns.tolist() == even(2000).tolist()
+
+
+def test_order_rejects_a_jumped_block_that_has_no_room():
+    stamps = np.delete(even(1000), slice(330, 360))
+    stamps[300:330] += 2 * 10**14
+    placed = in_order(stamps, period_ns=P)
+    assert placed.n_corrupt == 30
+    assert placed.stamps_ns.max() == even(1000).max()
+
+
+def test_order_rejects_a_last_block_days_away():
+    stamps = even(1000)
+    stamps[950:] += 2 * DAY_NS
+    placed = in_order(stamps, period_ns=P)
+    assert placed.n_corrupt == 50
+    assert placed.rows.tolist() == list(range(950))
+
+
+def test_order_rejects_a_first_block_of_an_unset_clock():
+    stamps = even(1000)
+    stamps[30:] += 20_000 * DAY_NS
+    placed = in_order(stamps, period_ns=P)
+    assert placed.rows.tolist() == list(range(30, 1000))
+
+
+def test_order_keeps_an_hour_of_silence():
+    stamps = even(1000)
+    stamps[500:] += 3600 * 10**9
+    assert in_order(stamps, period_ns=P).n_corrupt == 0
+
+
+def test_order_sorts_late_rows_in():
+    stamps = even(100)
+    order = np.r_[0:40, 44:48, 40:44, 48:100]
+    placed = in_order(stamps[order], period_ns=P)
+    assert placed.stamps_ns.tolist() == stamps.tolist()
+    assert order[placed.rows].tolist() == list(range(100))
+    assert placed.n_late == 4
+
+
+def test_order_drops_rows_sent_again():
+    stamps = np.concatenate([even(50), even(50)[45:], even(100)[50:]])
+    placed = in_order(stamps, period_ns=P)
+    assert placed.stamps_ns.tolist() == even(100).tolist()
+    assert placed.n_duplicate == 5
+
+
+def test_order_keeps_the_first_of_doubled_rows():
+    stamps = np.sort(np.concatenate([even(100), even(100)[[10, 50, 51]]]))
+    placed = in_order(stamps, period_ns=P)
+    assert placed.n_duplicate == 3
+    assert placed.rows.tolist() == [i for i in range(103) if i not in (11, 52, 54)]
+
+
+def test_order_keeps_all_rows_of_packets():
+    stamps = np.repeat(even(20, 12 * P), 12)
+    placed = in_order(stamps, period_ns=P)
+    assert placed.in_packets
+    assert placed.rows.size == 240
+
+
+def test_order_keeps_row_order_where_stamps_scatter():
+    rng = np.random.default_rng(0)
+    stamps = even(2000) + np.rint(rng.normal(0, P / 2, 2000)).astype(np.int64)
+    assert in_order(stamps, period_ns=P).rows.tolist() == list(range(2000))
+
+
+def test_order_counts_unreadable_rows():
+    stamps = even(100)
+    stamps[3] = UNREADABLE
+    placed = in_order(stamps, period_ns=P, unreadable=np.arange(100) == 7)
+    assert placed.n_corrupt == 2
+    assert not {3, 7} & set(placed.rows.tolist())
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_order_takes_tiny_streams(size):
+    assert in_order(even(size), period_ns=P).rows.size == size
+
+
+@given(st.lists(st.integers(-(10**18), 10**18), max_size=40), st.sampled_from([float("nan"), 1e6]))
+def test_order_of_anything_adds_up_and_rises(stamps, period):
+    stamps = np.array(stamps, dtype=np.int64)
+    placed = in_order(stamps, period_ns=period)
+    assert placed.rows.size + placed.n_corrupt + placed.n_duplicate == stamps.size
+    assert len(set(placed.rows.tolist())) == placed.rows.size
+
+
+def test_period_of_rounded_stamps_is_unbiased():
+    stamps = np.rint(np.arange(5000) * 7.8125).astype(np.int64) * 1_000_000
+    assert period_of(stamps) == pytest.approx(7_812_500, rel=1e-5)
+
+
+def test_period_of_packets_is_that_of_samples():
+    assert period_of(np.repeat(even(100, 12 * P), 12)) == pytest.approx(P, rel=0.15)

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import gzip
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmprep import align
+from mmprep.align.repaired import Repaired
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from tests.align import made
+
+
+def test_repair_of_exact_stamps_moves_nothing():
+    fixed = made.steady(1000, 125)
+    assert fixed.repairs.is_dejittered
+    assert fixed.repairs.moved_max_s < 1e-9
+    assert fixed.stamps_ns().tolist() == made.ns(np.arange(1000) / 125).tolist()
+    assert fixed.runs.tolist() == [0, 1000]
+
+
+def test_repair_reports_how_far_stamps_moved():
+    jitter = np.random.default_rng(0).normal(0, 1e-3, 5000)
+    fixed = made.repaired(np.arange(5000) / 128 + jitter, rate=128)
+    assert fixed.repairs.moved_max_s == pytest.approx(np.abs(jitter).max(), rel=0.05)
+    assert fixed.repairs.moved_p99_s == pytest.approx(np.percentile(np.abs(jitter), 99), rel=0.05)
+
+
+def test_repair_finds_a_gap_where_one_sample_is_lost():
+    fixed = made.repaired(np.delete(np.arange(200), 77) / 128, rate=128)
+    assert fixed.runs.tolist() == [0, 77, 199]
+    assert fixed.n_gaps == 1
+    assert fixed.repairs.n_lost == 1
+    assert fixed.gaps_ns.tolist() == [made.ns([76 / 128, 78 / 128]).tolist()]
+
+
+def test_repair_reports_the_effective_rate():
+    fixed = made.repaired(np.arange(20_000) / 128.0256, rate=128)
+    assert fixed.effective_rate_hz == pytest.approx(128.0256, rel=1e-9)
+    assert fixed.rate_ppm == pytest.approx(200, abs=0.01)
+
+
+def test_repair_believes_the_stamps_where_the_nominal_rate_cannot_be_true():
+    fixed = made.repaired(np.arange(2000) / 64, rate=128)
+    assert fixed.n_gaps == 0
+    assert fixed.period_s == pytest.approx(1 / 64)
+    assert not fixed.repairs.is_dejittered
+
+
+def test_repair_never_moves_an_irregular_stream():
+    seconds = np.cumsum(np.random.default_rng(1).exponential(0.8, 500))
+    fixed = made.repaired(seconds)
+    assert not fixed.is_regular
+    assert fixed.stamps_ns().tolist() == made.ns(seconds).tolist()
+    assert fixed.repairs.moved_max_s == 0
+
+
+def test_repair_covers_a_period_behind_the_last_sample():
+    begin, end = made.steady(1280, 128).coverage_ns
+    assert (begin, end) == (made.ORIGIN_NS, made.ORIGIN_NS + 10**10)
+
+
+def test_repair_of_nothing_readable_has_no_coverage():
+    fixed = made.steady(20, 128, unreadable=np.ones(20, dtype=bool))
+    assert fixed.n_corrupt == 20
+    with pytest.raises(DataError, match="no row has a usable stamp"):
+        _ = fixed.coverage_ns
+
+
+def test_repair_refuses_session_times_of_another_length():
+    stream = made.stream(np.arange(10))
+    with pytest.raises(DataError, match="10 rows with 9 session times"):
+        align.repair(stream, stream.stamps_ns[:9])
+
+
+def test_repair_shifted_in_time_is_the_same_repair():
+    jitter = np.random.default_rng(2).normal(0, 1e-3, 3000)
+    stream = made.stream(np.delete(np.arange(3001), 1500) / 128 + jitter, rate=128)
+    here = align.repair(stream, stream.stamps_ns)
+    there = align.repair(stream, stream.stamps_ns + 987_654_321_987)
+    assert (there.stamps_ns() - here.stamps_ns()).tolist() == [987_654_321_987] * 3000
+    assert there.runs.tolist() == here.runs.tolist()
+
+
+def test_repair_keeps_events_where_they_are_and_drops_only_exact_repeats():
+    fixed = made.repaired([3.0, 1.0, 1.0, 1.0, 2.0], ["c", "a", "b", "a", "a"], kind="events")
+    assert fixed.pick(np.arange(4)).tolist() == ["a", "b", "a", "c"]
+    assert fixed.n_duplicate == 1
+    assert fixed.stamps_ns().tolist() == made.ns([1.0, 1.0, 2.0, 3.0]).tolist()
+
+
+def test_regular_lays_audio_between_knots():
+    data = np.zeros(44_100 * 2, dtype=np.float32)
+    knots = np.array([0.0, 44_100.0, 88_200.0])
+    times = made.ORIGIN_NS + np.array([0, 1_000_020_000, 2_000_040_000])
+    fixed = align.regular_data("audio", data, knots, times, nominal_rate_hz=Fraction(44_100))
+    assert fixed.rate_ppm == pytest.approx(-20, abs=0.01)
+    assert fixed.stamps_ns(44_100, 44_101).tolist() == [made.ORIGIN_NS + 1_000_020_000]
+
+
+def test_repair_shifts_the_jumped_block_of_b03_back(shared):
+    text = np.genfromtxt(shared("made/B03/jump.tsv"), skip_header=1)
+    truth = json.loads(shared("made/B03/truth.json").read_text())
+    stamps = np.rint(text[:, 0] * 1e6).astype(np.int64) * 1000
+    stream = Stream("s", stamps, text[:, 1], nominal_rate_hz=Fraction(truth["true_rate_hz"]))
+    fixed = align.repair(stream, stamps)
+    low, high = truth["rows_with_bad_time"]
+    assert fixed.repairs.n_shifted == high - low + 1
+    assert np.abs(fixed.stamps_ns() - stamps[0] - np.arange(4000) * 4_000_000).max() <= 1
+    assert fixed.n_gaps == 0
+
+
+def test_repair_measures_the_drift_of_b04_from_bursts(shared):
+    with gzip.open(shared("made/B04/ble_packets.tsv.gz"), "rt") as lines:
+        text = np.genfromtxt(lines, skip_header=1)
+    stamps = 1_700_000_000_000_000_000 + np.rint((text[:, 1] - 1.7e9) * 1e4).astype(np.int64) * 10**5
+    stream = Stream("s", stamps, text[:, 2], nominal_rate_hz=Fraction(256))
+    fixed = align.repair(stream, stamps)
+    assert fixed.repairs.in_packets
+    assert fixed.repairs.estimate == "envelope"
+    assert fixed.rate_ppm == pytest.approx(80, abs=1)
+    assert fixed.n_samples == fixed.n_in
+    assert fixed.n_gaps == 0
+
+
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(["repeat", "jump", "drop", "swap", "wild"]),
+        st.integers(0, 399),
+        st.integers(1, 30),
+    ),
+    max_size=5,
+)
+
+
+def broken(faults):
+    stamps = np.arange(400, dtype=np.int64) * 7_812_500
+    for fault, at, size in faults:
+        at %= max(stamps.size, 1)
+        if fault == "repeat":
+            stamps = np.insert(stamps, at, stamps[at : at + size])
+        elif fault == "jump":
+            stamps[at : at + size] += 200_000 * 10**9
+        elif fault == "drop":
+            stamps = np.delete(stamps, slice(at, at + size))
+        elif fault == "swap":
+            stamps[at : at + size] = stamps[at : at + size][::-1]
+        else:
+            stamps[at : at + 1] = -size * 10**14
+    return stamps
+
+
+@settings(max_examples=80, deadline=None)
+@given(FAULTS, st.sampled_from([128, None]))
+def test_repair_of_broken_stamps_rises_and_adds_up(faults, rate):
+    stamps = broken(faults)
+    stream = Stream("s", stamps, np.arange(stamps.size), nominal_rate_hz=rate and Fraction(rate))
+    fixed: Repaired = align.repair(stream, stamps)
+    assert fixed.n_samples + fixed.n_corrupt + fixed.n_duplicate == stamps.size
+    assert np.all(np.diff(fixed.stamps_ns()) > 0)
+    assert fixed.n_samples == 0 or np.ptp(fixed.stamps_ns()) < 10 * 10**9
