@@ -32,6 +32,7 @@ BOUND_SIGMAS = 3.5  # the bound in standard deviations of the smoothed offset
 MAX_KNOTS = 1000  # a model
 FEW_KNOTS = 33  # a segment, if it has so many fixes: the bound differs along it
 KNOT_TOLERANCE_S = 20e-9  # what thinning the knots may change
+STALE_S = 2e-9  # nearer to the neighbours' line than rounding leaves a measured fix
 MIN_FOR_SCATTER = 5  # fixes whose scatter says how good they are
 
 
@@ -191,7 +192,9 @@ def _without_bound(model: ClockModel) -> ClockModel:
 def _scatter_s(source_ns: IntArray, target_ns: IntArray) -> float:
     """Estimate the error of fixes from each one's distance to the line of its neighbours.
 
-    The lower quartile, so that up to half of these distances may be spoilt by outliers.
+    The lower quartile, so that up to half of these distances may be spoilt by outliers. Fixes that
+    repeat the offset before them were not measured anew (LSL goes on so when a host is gone), and
+    say nothing about the error.
     """
     if source_ns.size < 3:
         return 0.0
@@ -200,7 +203,9 @@ def _scatter_s(source_ns: IntArray, target_ns: IntArray) -> float:
     part = (time_s[1:-1] - time_s[:-2]) / width_s
     miss_s = offset_s[1:-1] - (1 - part) * offset_s[:-2] - part * offset_s[2:]
     spread = np.sqrt(1 + part**2 + (1 - part) ** 2)
-    return float(np.quantile(np.abs(miss_s) / spread, 0.25) / 0.3186)
+    distance_s = np.abs(miss_s) / spread
+    distance_s = distance_s[distance_s > STALE_S]
+    return float(np.quantile(distance_s, 0.25) / 0.3186) if distance_s.size else 0.0
 
 
 def _fit(points: Points, method: str) -> ClockModel:

@@ -102,7 +102,8 @@ def line(
     }
     found |= {name: value for name, value in optional.items() if value is not None}
     found |= {"id": record.id, "session": record.session}
-    return found | {_label_key(name): value for name, value in record.labels.items()}
+    others = {k: v for k, v in record.labels.items() if k != "label" or v != record.label}
+    return found | {_label_key(name): value for name, value in others.items()}
 
 
 def encode(lines: Iterable[Line]) -> Iterator[bytes]:

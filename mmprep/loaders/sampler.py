@@ -23,7 +23,7 @@ from mmprep.errors import UsageError
 from mmprep.timebase import FloatArray, IntArray
 
 ROUNDS = 6
-MIN_BITS = 8
+MIN_BITS = 6
 _WORD = 2**64
 
 UintArray = NDArray[np.uint64]

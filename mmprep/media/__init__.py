@@ -21,6 +21,7 @@ from mmprep.media.audio import (
     audio_info,
     decode_audio,
 )
+from mmprep.media.encode import write_audio
 from mmprep.media.tracks import Track, tracks
 from mmprep.media.video import (
     VIDEO_SUFFIXES,
@@ -45,4 +46,5 @@ __all__ = [
     "read_frames",
     "scan_video",
     "tracks",
+    "write_audio",
 ]

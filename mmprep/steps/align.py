@@ -450,7 +450,8 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
     if ref.shard is None:
         if tables.table_info(path).channels != FRAME_COLUMNS:
             return spec
-        return replace(spec, kind="video", media=_media(data, record, config))
+        source = ref.extra.get("source", record.source)
+        return replace(spec, kind="video", media=_media(data, source, config))
     about = data.dataset.modalities[name]
     return replace(
         spec,
@@ -462,9 +463,9 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
     )
 
 
-def _media(data: InputDataset, record: Record, config: Config) -> str | None:
+def _media(data: InputDataset, source: str | None, config: Config) -> str | None:
     root = Path(config.media_root).absolute() if config.media_root else data.media_root
-    return str(root / record.source) if root is not None and record.source else None
+    return str(root / source) if root is not None and source else None
 
 
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:

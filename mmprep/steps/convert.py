@@ -192,10 +192,11 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
     claimed = tuple(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
     )
+    beside = {name for one in claimed for name in (one.text, one.clock)}
     return _Plan(
         inputs.root,
         claimed,
-        found.skipped,
+        tuple(name for name in found.skipped if name not in beside),
         inputs.folders,
         config,
         config.text_options(),
@@ -350,6 +351,7 @@ class _Draft:
 
     claimed: Claimed
     streams: dict[str, StreamRef] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
     text: str | None = None
     source: str | None = None
@@ -404,6 +406,7 @@ def _renamed(fact: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
 
 def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
     draft.streams |= {name: _stream_ref(ref) for name, ref in fact["streams"].items()}
+    draft.sources |= dict.fromkeys(fact["streams"], claimed.source)
     draft.duration_s = max(draft.duration_s, fact["duration_s"])
     draft.text = fact.get("text") or draft.text
     if draft.source is None or (claimed.is_sound and not draft.claimed.is_sound):
@@ -433,9 +436,19 @@ def _record(draft: _Draft) -> Record:
         duration_s=round(draft.duration_s, 9),
         text=draft.text,
         source=draft.source,
-        streams=dict(sorted(draft.streams.items())),
+        streams=dict(sorted(_with_sources(draft).items())),
         extra=_extra(place.fields) if place else {},
     )
+
+
+def _with_sources(draft: _Draft) -> dict[str, StreamRef]:
+    """Name the source of a stream that comes from another file than the record's."""
+    return {
+        name: ref
+        if draft.sources[name] == draft.source
+        else msgspec.structs.replace(ref, extra={"source": draft.sources[name]})
+        for name, ref in draft.streams.items()
+    }
 
 
 def _extra(fields: Mapping[str, str]) -> dict[str, str]:

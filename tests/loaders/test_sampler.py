@@ -45,7 +45,7 @@ def test_epoch_order_differs_by_seed_and_by_epoch():
 
 
 def test_epoch_order_puts_each_record_at_each_place_about_as_often():
-    n_epochs, n_records = 4000, 8
+    n_epochs, n_records = 1000, 8
     orders = [sampler.epoch_order(n_records, shuffle=True, epoch=k) for k in range(n_epochs)]
     table = np.stack([np.bincount(column, minlength=n_records) for column in np.stack(orders).T])
     expected = n_epochs / n_records

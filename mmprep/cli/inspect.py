@@ -1,0 +1,63 @@
+"""`mmprep inspect`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mmprep.cli import output
+
+
+@click.command("inspect")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--value", metavar="KEY", help="One bare value, e.g. rate_hz.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line and file.")
+@click.option("--time", metavar="COLUMN", help="The time column of a table.")
+@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns", "iso"]))
+@click.option("--rate", metavar="HZ", help="The rate of rows that have no stamps.")
+def command(files: tuple[str, ...], **given: Any) -> None:
+    """Say what is in a file or data set, declared and measured."""
+    from mmprep.steps import inspect
+
+    options = inspect.text_options(given["time"], given["time_unit"], given["rate"])
+    for name in files:
+        facts = inspect.inspect(name, options)
+        if given["value"]:
+            click.echo(shown(inspect.value(facts, given["value"])))
+        elif given["as_json"]:
+            output.print_json(facts)
+        else:
+            click.echo("\n".join(lines(facts)))
+
+
+def shown(value: Any) -> str:
+    """Write a value for people: a float short, a list with commas."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, dict):
+        return " ".join("-" if item is None else shown(item) for item in value.values())
+    if value == "\t":
+        return "tab"
+    if isinstance(value, list | tuple):
+        return ", ".join("-" if item is None else shown(item) for item in value)
+    return str(value)
+
+
+def lines(facts: dict[str, Any]) -> list[str]:
+    """Write the facts of a file, one a line, the streams indented."""
+    streams = facts.get("streams", [])
+    found = [facts["path"]]
+    found += [_line(2, k, v) for k, v in facts.items() if k not in {"path", "streams"} and v]
+    for stream in streams:
+        found.append(f"  #{stream['name']}")
+        found += [_line(4, k, v) for k, v in stream.items() if k != "name" and v not in (None, [])]
+    return found
+
+
+def _line(indent: int, key: str, value: Any) -> str:
+    if isinstance(value, dict):
+        value = ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        value = ", ".join(f"{item['name']} {item['type']}" for item in value)
+    return f"{'':{indent}}{key:<18} {shown(value)}"

@@ -1,0 +1,284 @@
+"""`inspect`: what is in a file or data set, declared and measured.
+
+Rules
+-----
+- What a header declares and what was measured stand side by side; what is not known is null.
+- `--value KEY` looks a key up in the facts, then in the first stream (or the one that `#` names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmprep import align, media, tables
+from mmprep.errors import DataError, UsageError
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.signals import Stream
+from mmprep.sources import clocklog, e4, text
+from mmprep.sources.base import TextOptions, is_companion
+from mmprep.steps import datasets
+from mmprep.steps.sounds import suffix_of
+from mmprep.timebase import NS_PER_S, rate, rate_number
+
+Facts = dict[str, Any]
+
+
+def inspect(argument: str, options: TextOptions | None = None) -> Facts:
+    """Say what is in a file or data set.
+
+    Parameters
+    ----------
+    argument : str
+        A path, or `PATH#STREAM`.
+
+    Raises
+    ------
+    UsageError
+        It does not exist, or has no such stream.
+    DataError
+        It can't be read, or no reader knows it.
+    """
+    name, _, wanted = (argument, "", "") if Path(argument).exists() else argument.partition("#")
+    path = Path(name)
+    if not path.exists():
+        raise UsageError("does not exist", where=name)
+    facts = {"path": name, **_reader(path)(path, options or TextOptions())}
+    if wanted:
+        facts["streams"] = [s for s in facts["streams"] if s["name"] == wanted]
+        if not facts["streams"]:
+            raise UsageError(f"there is no stream {wanted!r}", where=name)
+    return facts
+
+
+def text_options(time: str | None, time_unit: str | None, rate_hz: str | None) -> TextOptions:
+    """Give the options by which a table is read."""
+    return TextOptions(
+        time=time, time_unit=time_unit, rate_hz=rate(rate_hz) if rate_hz is not None else None
+    )
+
+
+def value(facts: Facts, key: str) -> Any:
+    """Look up one value.
+
+    Raises
+    ------
+    UsageError
+        There is no such key.
+    DataError
+        Its value is not known.
+    """
+    first = facts["streams"][0] if facts.get("streams") else {}
+    for place in (facts, first):
+        if key in place:
+            if place[key] is None:
+                raise DataError(f"{key} is not known", where=facts["path"])
+            return place[key]
+    keys = sorted({*facts, *first} - {"streams"})
+    raise UsageError(f"there is no key {key!r}", where="--value", hint=f"keys: {', '.join(keys)}")
+
+
+def _reader(path: Path) -> Callable[[Path, TextOptions], Facts]:
+    if path.is_dir():
+        return _dataset if (path / "dataset.json").is_file() else _folder
+    suffix = suffix_of(path.name)
+    if suffix in VIDEO_SUFFIXES:
+        return _video
+    if suffix in AUDIO_SUFFIXES:
+        return _audio
+    if is_companion(path.name):
+        return _clock_log
+    if suffix == ".parquet":
+        return _table
+    return _e4_file if e4.is_e4(path) else _text
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def _audio(path: Path, options: TextOptions) -> Facts:
+    return {"kind": "audio", "streams": [_audio_stream(path)]}
+
+
+def _audio_stream(path: Path) -> Facts:
+    with media.AudioReader(path) as reader:
+        n_samples = sum(len(block) for block in reader.blocks())
+        info = reader.info
+        declared = info.n_declared
+        return {
+            "name": "audio",
+            "kind": "audio",
+            "codec": info.codec,
+            "decoder": reader.info.decoder,
+            "rate_hz": info.rate_hz,
+            "n_channels": info.n_channels,
+            "start_s": info.start_s,
+            "n_samples": n_samples,
+            "n_declared": declared,
+            "duration_s": n_samples / info.rate_hz,
+            "declared_s": None if declared is None else declared / info.rate_hz,
+            "n_errors": reader.n_errors,
+        }
+
+
+def _video(path: Path, options: TextOptions) -> Facts:
+    scan = media.scan_video(path)
+    shown = ~scan.discarded & ~scan.damaged
+    stream = Stream(
+        "video",
+        scan.times_ns[shown],
+        np.flatnonzero(shown).astype(np.int32),
+        nominal_rate_hz=scan.nominal_rate_hz,
+        kind="video",
+    )
+    facts = {
+        **_measured(stream),
+        "codec": scan.codec,
+        "width": scan.width,
+        "height": scan.height,
+        "rotation_deg": scan.rotation_deg,
+        "is_variable": scan.is_variable,
+        "start_s": scan.start_s,
+        "n_declared": scan.n_declared,
+        "duration_s": scan.duration_s,
+    }
+    sound = [_audio_stream(path)] if any(t.kind == "audio" for t in media.tracks(path)) else []
+    return {"kind": "video", "streams": [facts, *sound]}
+
+
+def _clock_log(path: Path, options: TextOptions) -> Facts:
+    found = clocklog.read(path)
+    columns = {name: getattr(found, name) for name in found.__slots__}
+    first = next(iter(columns.values()))
+    return {
+        "kind": "clock log",
+        "evidence": type(found).__name__.lower(),
+        "n_fixes": int(first.size),
+        "columns": list(columns),
+        "duration_s": float((first.max() - first.min()) / NS_PER_S) if first.size else 0.0,
+        "streams": [],
+    }
+
+
+def _text(path: Path, options: TextOptions) -> Facts:
+    sniffed = text.sniff(path, str(path), options)
+    stream = text.read_stream(path, options, path.name.partition(".")[0])
+    columns = tables.sample_columns(sniffed.layout, sniffed.columns, "skip")
+    return {
+        "kind": "table",
+        "reader": "text",
+        "encoding": sniffed.layout.encoding,
+        "delimiter": sniffed.layout.delimiter,
+        "time_column": sniffed.time.source_name or None,
+        "time_unit": sniffed.time.unit,
+        "schema": [{"name": c.name, "type": c.kind, "unit": c.unit} for c in columns],
+        "streams": [_measured(stream)],
+    }
+
+
+def _e4_file(path: Path, options: TextOptions) -> Facts:
+    return {"kind": "table", "reader": "e4", "streams": [_measured(_e4_stream(path, options))]}
+
+
+def _e4_stream(path: Path, options: TextOptions) -> Stream:
+    return e4.read_stream(path, options, path.stem)
+
+
+def _folder(path: Path, options: TextOptions) -> Facts:
+    names = sorted(found.name for found in path.iterdir() if found.is_file())
+    claims = e4.claim("", names, path)
+    if not claims:
+        raise DataError(
+            "no data set and no E4 session", where=str(path), hint="inspect its files one by one"
+        )
+    streams = [_measured(_e4_stream(path / name, options)) for name in claims[0].files]
+    return {"kind": "e4 session", "streams": streams}
+
+
+def _table(path: Path, options: TextOptions) -> Facts:
+    stream = tables.read_stream(path, path.stem)
+    return {"kind": "table", "reader": "mmprep", "streams": [_measured(stream)]}
+
+
+def _measured(stream: Stream) -> Facts:
+    """Measure a stream as `align` would see it, before any clock."""
+    repaired = align.repair(stream, stream.stamps_ns)
+    begin_ns, end_ns = repaired.coverage_ns if repaired.n_samples else (0, 0)
+    nominal = stream.nominal_rate_hz
+    effective = repaired.effective_rate_hz
+    return {
+        "name": stream.name,
+        "kind": stream.kind,
+        "channels": list(stream.channels),
+        "units": list(stream.units),
+        "n_channels": len(stream.channels),
+        "n_samples": stream.n_samples,
+        "rate_hz": _number(nominal, effective),
+        "nominal_rate_hz": None if nominal is None else rate_number(nominal),
+        "effective_rate_hz": effective if np.isfinite(effective) else None,
+        "start": _utc(begin_ns) if stream.absolute and stream.n_samples else None,
+        "duration_s": (end_ns - begin_ns) / NS_PER_S,
+        "n_gaps": repaired.n_gaps,
+        "n_duplicate": repaired.n_duplicate,
+        "n_corrupt": repaired.n_corrupt,
+    }
+
+
+def _number(nominal: Fraction | None, effective: float) -> float | None:
+    if nominal is not None:
+        return rate_number(nominal)
+    return effective if np.isfinite(effective) else None
+
+
+def _utc(stamp_ns: int) -> str:
+    """Write Unix nanoseconds as ISO 8601, all nine digits."""
+    seconds, rest = divmod(stamp_ns, NS_PER_S)
+    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{moment}.{rest:09d}Z"
+
+
+# Data sets ----------------------------------------------------------------------------------------
+
+
+def _dataset(path: Path, options: TextOptions) -> Facts:
+    data = datasets.load(path)
+    head = data.dataset
+    return {
+        "kind": "dataset",
+        "step": head.step,
+        "records": head.totals.records,
+        "hours": round(head.totals.seconds / 3600, 6),
+        "bytes": head.totals.bytes,
+        "failures": head.totals.failures,
+        "sessions": len(head.sessions),
+        "splits": head.splits,
+        "labels": {
+            name: {"count": label.count, "weight": label.weight}
+            for name, label in head.labels.items()
+        },
+        "streams": [
+            {
+                "name": name,
+                "kind": part.kind,
+                "dtype": part.dtype,
+                "row_shape": part.row_shape,
+                "rate_hz": None if part.rate_hz is None else float(Fraction(part.rate_hz)),
+                "rows": sum(shard.rows for shard in part.shards),
+                "shards": len(part.shards),
+                "bytes": sum(shard.bytes for shard in part.shards),
+            }
+            for name, part in head.modalities.items()
+        ],
+        "tables": sorted(_table_streams(data)),
+        "open": f"mmprep.open_dataset({str(path)!r})",
+    }
+
+
+def _table_streams(data: datasets.InputDataset) -> set[str]:
+    refs = (ref for record in data.records for ref in record.streams.values())
+    return {ref.table.split("/")[1] for ref in refs if ref.table}
