@@ -16,13 +16,15 @@ Rules
 
 - A file shorter than a window gives at least one row where frames are centred (librosa,
   torchaudio), no row where nothing is padded (kaldi), and with --no-snip-edges one row a whole hop,
-  the remainder rounded. Reflection repeats as often as it must. No sample at all, or one that is
-  not finite, is a DataError. Silence gives the logarithm of the floor in every band.
+  the remainder rounded. Reflection repeats as often as it must. Silence gives the logarithm of the
+  floor in every band. No sample, one that is not finite, or samples whose squares overflow float32
+  are a DataError.
 - Subtraction of the mean, energy and pre-emphasis are done a frame, in this order, as in Kaldi.
-- A row is a function of its own samples (and of the loudest band of the file with top_db): the
-  frames are computed in tiles counted from row 0 and filled up to a dozen of rows, and each matrix
-  product is too small for a second thread. OpenBLAS rounds a row differently with the number of
-  rows beside it and with the number of threads; here neither shows.
+- The bytes of a file's features depend on the file, the recipe and the processor's kernels, not on
+  what was computed before nor on the number of threads: frames are computed in tiles counted from
+  row 0, and each matrix product is too small for a second thread. OpenBLAS rounds a row differently
+  with the rows and threads beside it; tiles are filled up to a dozen of rows, which the kernels for
+  AVX and AVX2 take at a time, so there even the size of a tile doesn't show.
 
 References
 ----------
@@ -204,7 +206,7 @@ def _check_ranges(recipe: Recipe) -> None:
             raise UsageError(
                 f"{value!r} is not between {least:g} and {most:g}", where=_option(name)
             )
-    if recipe.n_mfcc > recipe.n_mels:
+    if recipe.features == "mfcc" and recipe.n_mfcc > recipe.n_mels:
         raise UsageError(
             f"{recipe.n_mfcc} coefficients of {recipe.n_mels} mel bands",
             where="--n-mfcc",
@@ -688,14 +690,16 @@ class Extractor:
         Raises
         ------
         DataError
-            No sample, more than one channel, or a sample that is not finite.
+            No sample, more than one channel, or a sample that is not finite or far too large.
         """
         checked = _checked(samples)
         n_frames = self.n_frames(checked.size)
         if n_frames == 0:
             return np.zeros((0, self.n_features), np.float32)
-        logs, energies = self._logs(self._framed(checked, n_frames))
-        columns = self._columns(logs, n_frames)
+        # Zero in an empty band, and squares that overflow, are dealt with in _columns.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            logs, energies = self._logs(self._framed(checked, n_frames))
+            columns = self._columns(logs, n_frames)
         if self.recipe.energy:
             columns = self._with_energy(columns, energies[:n_frames])
         return _finished(columns, self.recipe)
@@ -728,12 +732,11 @@ class Extractor:
         n_rows = -(-len(frames) // _ROWS_AT_ONCE) * _ROWS_AT_ONCE
         logs = np.empty((n_rows, self.recipe.n_mels), np.float32)
         energies = np.ones(n_rows, np.float32)
-        with np.errstate(divide="ignore"):  # an empty band: its floor is put in afterwards
-            for begin in range(0, n_rows, self._n_tile):
-                tile = slice(begin, begin + self._n_tile)
-                self._shape_frames(frames[tile], energies[tile])
-                self._mel(self._squares(len(logs[tile])), logs[tile])
-                np.log(logs[tile], out=logs[tile])
+        for begin in range(0, n_rows, self._n_tile):
+            tile = slice(begin, begin + self._n_tile)
+            self._shape_frames(frames[tile], energies[tile])
+            self._mel(self._squares(len(logs[tile])), logs[tile])
+            np.log(logs[tile], out=logs[tile])
         return logs, energies
 
     def _squares(self, n_rows: int) -> FeatureArray:
@@ -760,6 +763,8 @@ class Extractor:
     def _columns(self, logs: FeatureArray, n_frames: int) -> FeatureArray:
         """Turn the logarithms of bands, which it overwrites, into coefficients or decibels."""
         level = self._take_level(logs, n_frames)
+        if not np.isfinite(level).all():
+            raise DataError("the samples are too large for float32, expected them in +-1")
         if self.recipe.features == "logmel":
             decibels: FeatureArray = (logs[:n_frames] + level) * np.float32(self._family.gain)
             return decibels
@@ -784,7 +789,7 @@ class Extractor:
             np.subtract(logs, level, out=logs)
             return level[:n_frames]
         loudest = logs[:n_frames].max() - np.float32(top_db / _DB)
-        level = np.full((1, 1), max(least, loudest), np.float32)
+        level = np.full((1, 1), np.maximum(least, loudest), np.float32)
         np.subtract(logs, level, out=logs)
         np.clip(logs, np.float32(0), np.float32(np.inf), out=logs)  # twice as fast as maximum
         return level

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from mmprep import run_align, run_convert, run_mfcc, run_split
+from mmprep.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -22,3 +31,72 @@ def shared() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON object on stdout."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def mmprep(capfd) -> Callable[..., Ran]:
+    """Run the real command group in this process."""
+
+    def run(*arguments: object) -> Ran:
+        capfd.readouterr()
+        code = main.run([str(argument) for argument in arguments])
+        done = capfd.readouterr()
+        return Ran(code, done.out, done.err)
+
+    return run
+
+
+@pytest.fixture
+def memory(tmp_path) -> Iterator[Path]:
+    """A folder in memory where there is one: syncs cost nothing there."""
+    shm = Path("/dev/shm")  # noqa: S108
+    if not os.access(shm, os.W_OK):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(dir=shm))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory) -> Path:
+    """The demo's data sets, made once: amigos/ and cmlr/ converted, features, aligned, split."""
+    top = tmp_path_factory.mktemp("sample")
+    amigos, cmlr = top / "amigos", top / "cmlr"
+    raw = ROOT / "sample_data"
+    serial = {"engine": "serial"}
+    run_convert(
+        raw / "amigos",
+        output=amigos / "converted",
+        layout="amigos",
+        exclude=("labels.tsv", "truth.json"),
+        **serial,
+    )
+    run_mfcc(amigos / "converted", output=amigos / "features", **serial)
+    run_align(
+        amigos / "features",
+        output=amigos / "aligned",
+        rates="video=30,eeg=128,gsr=4",
+        labels=str(raw / "amigos/labels.tsv"),
+        on="session",
+        **serial,
+    )
+    ratios = "train=0.5,val=0.25,test=0.25"
+    run_split(amigos / "aligned", output=amigos / "split", ratios=ratios, **serial)
+    run_convert(raw / "cmlr", output=cmlr / "converted", layout="cmlr", **serial)
+    run_mfcc(cmlr / "converted", output=cmlr / "features", **serial)
+    return top

@@ -493,6 +493,19 @@ def test_bytes_do_not_depend_on_what_was_computed_before(recipe):
         assert used.features(samples).tobytes() == fresh.features(samples).tobytes()
 
 
+@pytest.fixture(scope="module")
+def _by_the_dozen() -> None:
+    """Skip where numpy's matrix product rounds a row by its place among a dozen."""
+    rng = np.random.default_rng(0)
+    for n_inner, n_outer in ((130, 32), (400, 6), (80, 13)):
+        rows = rng.random((144, n_inner), dtype=np.float32)
+        matrix = rng.random((n_inner, n_outer), dtype=np.float32)
+        pieces = [rows[k : k + 12] @ matrix for k in range(0, 144, 12)]
+        if np.concatenate(pieces).tobytes() != (rows @ matrix).tobytes():
+            pytest.skip("the matrix product of this processor rounds by more rows than a dozen")
+
+
+@pytest.mark.usefixtures("_by_the_dozen")
 @pytest.mark.parametrize("recipe", BYTES, ids=range(len(BYTES)))
 def test_bytes_do_not_depend_on_the_number_of_rows_in_a_block(recipe):
     samples = speech()
@@ -503,6 +516,7 @@ def test_bytes_do_not_depend_on_the_number_of_rows_in_a_block(recipe):
         assert extractor.features(samples).tobytes() == expected
 
 
+@pytest.mark.usefixtures("_by_the_dozen")
 def test_rows_of_a_long_file_equal_those_of_its_beginning():
     extractor = Extractor(preset("kaldi"), RATE_HZ)
     samples = speech()
@@ -560,6 +574,15 @@ def test_sample_that_is_not_finite_is_an_error_that_names_it(value):
     samples[321] = value
     with pytest.raises(DataError, match="sample 321 is"):
         Extractor(preset("kaldi"), RATE_HZ).features(samples)
+
+
+@pytest.mark.parametrize("name", ["librosa", "kaldi", "torchaudio"])
+def test_samples_that_overflow_are_an_error_and_leave_no_trace(name):
+    extractor = Extractor(preset(name), RATE_HZ)
+    expected = extractor.features(speech()).tobytes()
+    with pytest.raises(DataError, match="too large for float32"):
+        extractor.features(speech() * np.float32(1e25))
+    assert extractor.features(speech()).tobytes() == expected
 
 
 def test_two_channels_are_an_error():
@@ -681,9 +704,9 @@ NAMES = (
     (preset("kaldi", n_mfcc=3), ("energy", "c1", "c2")),
     (preset("kaldi", n_mfcc=3, htk_compat=True), ("c1", "c2", "energy")),
     (preset("kaldi", n_mfcc=3, htk_compat=True, energy=False), ("c1", "c2", "c0")),
-    (preset("librosa", features="logmel", n_mels=2, n_mfcc=2), ("mel0", "mel1")),
+    (preset("librosa", features="logmel", n_mels=2), ("mel0", "mel1")),
     (
-        preset("kaldi", features="logmel", n_mels=2, n_mfcc=2, energy=True),
+        preset("kaldi", features="logmel", n_mels=2, energy=True),
         ("energy", "mel0", "mel1"),
     ),
 )

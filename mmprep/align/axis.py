@@ -152,8 +152,9 @@ def neighbours(axis: Axis, runs: IntArray, times_s: FloatArray, slack_s: float) 
     run, run_right = (np.searchsorted(runs, at, side="right") - 1 for at in (left, right))
     off_left, off_right = _distances(axis, times_s, left, right)
     broken = run != run_right
-    on_left = off_left <= np.where(broken | (left == right), slack_s, STAMP_S)
-    on_right = ~on_left & (off_right <= np.where(broken | (left == 0), slack_s, STAMP_S))
+    outside = (left == right) | (times_s < axis.seconds(0, 1)[0])
+    on_left = off_left <= np.where(broken | outside, slack_s, STAMP_S)
+    on_right = ~on_left & (off_right <= np.where(broken, slack_s, STAMP_S))
     inside = on_left | on_right | (~broken & (left != right) & _reached(axis, times_s))
     return Neighbours(
         np.where(on_right, right, left),

@@ -112,6 +112,8 @@ def dejitter(
         return Refusal(f"{stamps_s.size} rows are too few for a line")
     if not period_s > 0:
         return Refusal("no period can be measured")
+    if nominal_s is not None and np.median(np.diff(stamps_s)) < period_s / 2:
+        period_s = nominal_s  # bursts say little about the period
     counted = _count(stamps_s, period_s)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:

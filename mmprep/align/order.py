@@ -30,7 +30,7 @@ DAY_NS = 86_400 * NS_PER_S
 UNREADABLE = np.iinfo(np.int64).min
 """The stamp of a row whose time could not be read (NaT)."""
 
-_LAG = 64
+_LAG = 1024
 _SCATTERED = 0.1
 _SLACK = 10.0
 _MAD = 1.4826
@@ -68,7 +68,7 @@ def period_of(stamps_ns: IntArray) -> float:
     -------
     float [ns]
         Where most intervals are alike, the mean of those within half of their median; else the
-        median over all rows of a span of 64 rows, divided by 64. NaN where nothing rises.
+        median over all rows of a span of 1024 rows, divided by 1024. NaN where nothing rises.
     """
     step = np.diff(stamps_ns).astype(np.float64)
     if step.size == 0:

@@ -334,7 +334,7 @@ def _dejitter(
     step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
     return dejitter(
         stamps_s,
-        period_s=nominal_s if nominal_s and placed.in_packets else period_s,
+        period_s=period_s,
         nominal_s=nominal_s,
         step_s=step_s,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),

@@ -6,18 +6,22 @@ Rules
   taps add up to 1 at every position: constants stay exact. Its pass-band ends at 0.88 of the band,
   its stop-band (-90 dB) begins at 1.12; going down, the band is shrunk so that the stop-band
   begins at the target's Nyquist rate.
-- Within the kernel's reach of a run's end there is no full kernel. There a quintic spline through
-  the run's own samples (cubic below 6 samples, a line below 4) takes its place; where the band is
-  half of the source's or less, the part of the kernel that lies inside the run, scaled to 1.
-- Between samples the kernel is, per tap, a polynomial of degree 6 in the position (error below
-  3e-5 at the pass-band's end), so that a run is filtered by 7 fixed filters, by FFT, and each
+- A position on a sample gives that sample, unless the band is shrunk.
+- Within the kernel's reach of a run's end there is no full kernel. There the best linear
+  prediction from the run's own samples takes its place, for a signal whose spectrum falls with
+  frequency and a little noise: constants stay exact, 1 Hz in 128 comes within 0.01 %, 10 Hz 1 %,
+  27 Hz 5 % in the outermost interval and a tenth of that four samples further in. Where the band
+  is half of the source's or less, it is the part of the kernel inside the run, scaled to 1.
+- Between samples the kernel is, per tap, a polynomial of degree 7 in the position (error below
+  1e-5 at Nyquist), so that a run is filtered by 8 fixed filters, by FFT, and each
   output is one polynomial: Farrow's structure. Blocks are laid from the run's begin, so that a
   run gives the same values however its outputs are asked for, to within the last bits.
 
 References
 ----------
 Smith, "Digital audio resampling", https://ccrma.stanford.edu/~jos/resample; Farrow, "A
-continuously variable digital delay element", ISCAS 1988.
+continuously variable digital delay element", ISCAS 1988; Cressie, "Statistics for spatial data",
+Wiley 1993, section 3.2 (prediction with an unknown mean).
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.interpolate import make_interp_spline
+from scipy.interpolate import CubicSpline
 
 from mmprep.timebase import FloatArray
 
@@ -38,11 +42,15 @@ Values: TypeAlias = NDArray[Any]
 
 CROSSINGS = 24
 BETA = 9.0
-DEGREE = 6
+DEGREE = 7
 ROLLOFF = 0.88
 SAME_RATE = 0.995
 WIDE_BAND = 0.5
 
+# Boxes of noise power, each up to a share of the source's band: about 1 / f squared.
+_SPECTRUM = ((0.03, 1e4), (0.06, 1e3), (0.12, 1e2), (0.25, 10.0), (0.5, 1.0), (0.9, 0.3))
+_NOISE = 1e-3
+_MAX_REACH = 4 * math.ceil(CROSSINGS / WIDE_BAND) + 2
 _MIN_FFT = 1024
 _BLOCK_BYTES = 1 << 20
 
@@ -98,15 +106,19 @@ def interpolate(values: Values, positions: FloatArray, band: float) -> Values:
     first_full = int(np.searchsorted(positions, half - 1))
     first_cut = max(int(np.searchsorted(positions, last - half + 1)), first_full)
     out = np.empty((positions.size, values.shape[1]), dtype=values.dtype)
-    out[first_full:first_cut] = _inside(values, positions[first_full:first_cut], band)
-    edge = _through_spline if band > WIDE_BAND else _cut_kernel
+    full = slice(first_full, first_cut)
+    out[full] = _inside(values, positions[full], band)
+    edge = _predicted if band > WIDE_BAND else _cut_kernel
     if values.shape[0] <= 4 * half:
         ends = np.r_[0:first_full, first_cut : positions.size]
         out[ends] = edge(values, positions[ends], band)
-        return out
-    skip = values.shape[0] - 2 * half
-    out[:first_full] = edge(values[: 2 * half], positions[:first_full], band)
-    out[first_cut:] = edge(values[skip:], positions[first_cut:] - skip, band)
+    else:
+        skip = values.shape[0] - 2 * half
+        out[:first_full] = edge(values[: 2 * half], positions[:first_full], band)
+        out[first_cut:] = edge(values[skip:], positions[first_cut:] - skip, band)
+    if band == 1.0:
+        hits = np.flatnonzero(positions == np.floor(positions))
+        out[hits] = values[positions[hits].astype(np.int64)]
     return out
 
 
@@ -211,13 +223,31 @@ def _cut_kernel(values: Values, positions: FloatArray, band: float) -> Values:
     return out
 
 
-def _through_spline(values: Values, positions: FloatArray, band: float) -> Values:
-    """Interpolate by the spline of the highest degree, 5 at most, that the run's length allows."""
+def _predicted(values: Values, positions: FloatArray, band: float) -> Values:
+    """Interpolate by the best linear prediction from all samples given."""
     del band
-    n_samples = values.shape[0]
-    if positions.size == 0 or n_samples == 1:
-        return np.repeat(values[:1], positions.size, axis=0)
-    degree = 5 if n_samples >= 6 else 3 if n_samples >= 4 else 1
-    number = np.arange(n_samples, dtype=np.float64)
-    spline = make_interp_spline(number, values.astype(np.float64), degree)
-    return np.asarray(spline(positions), dtype=values.dtype)
+    if positions.size == 0:
+        return values[:0]
+    number = np.arange(values.shape[0])
+    inverse, mean = _prediction(values.shape[0])
+    weights = _covariance()(np.abs(positions[:, None] - number)) @ inverse
+    weights += (1 - weights.sum(axis=1, keepdims=True)) * mean
+    offset = values[:1]
+    return np.asarray(weights @ (values - offset) + offset, dtype=values.dtype)
+
+
+@lru_cache(maxsize=1)
+def _covariance() -> CubicSpline:
+    """Tabulate the covariance of the signals expected, over the distance in samples."""
+    distance = np.arange(0, 16 * _MAX_REACH) / 16
+    return CubicSpline(distance, sum(power * np.sinc(top * distance) for top, power in _SPECTRUM))
+
+
+@lru_cache(maxsize=512)
+def _prediction(n_samples: int) -> tuple[FloatArray, FloatArray]:
+    """Invert the covariance of some samples; give also the weights of their best mean."""
+    number = np.arange(n_samples)
+    covariance = _covariance()(np.abs(number[:, None] - number)) + _NOISE * np.eye(n_samples)
+    inverse = np.linalg.inv(covariance)
+    mean = inverse.sum(axis=0)
+    return inverse, mean / mean.sum()

@@ -58,6 +58,16 @@ def run_mfcc(*inputs: str | Path, output: str | Path, **options: Any) -> StepRes
     return run_step("mfcc", {"inputs": inputs, "output": output, **options})
 
 
+def run_split(dataset: str | Path, *, output: str | Path, **options: Any) -> StepResult:
+    """Put groups of records into splits; see `mmprep.steps.split.Config`."""
+    return run_step("split", {"inputs": (dataset,), "output": output, **options})
+
+
+def run_export(dataset: str | Path, *, output: str | Path, **options: Any) -> StepResult:
+    """Write what another trainer reads; see `mmprep.steps.export.Config`."""
+    return run_step("export", {"inputs": (dataset,), "output": output, **options})
+
+
 def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = None) -> StepResult:
     """Run a step with options named as on the command line."""
     rest = dict(options)

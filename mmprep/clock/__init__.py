@@ -22,7 +22,7 @@ Rauch, Tung, Striebel, "Maximum likelihood estimates of linear dynamic systems",
 D. L. Mills, RFC 5905, "Network Time Protocol Version 4", section 10 (clock filter).
 """
 
-from mmprep.clock.fit import fit, fit_exchanges, fit_fixes, frame_fixes
+from mmprep.clock.fitting import fit, fit_exchanges, fit_fixes, frame_fixes
 from mmprep.clock.model import (
     ClockModel,
     Segment,

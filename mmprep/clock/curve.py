@@ -112,14 +112,15 @@ def robust_curve(rows: Rows) -> Curve:
     The errors of all are widened to the scatter about the curve, and of outliers more. Where the
     drift changed by more than the walk explains, as when a device warms up, it may walk faster.
     """
-    loose, weight = np.ones(rows.number.size), 1 / rows.variance
+    loose, weight, near = np.ones(rows.number.size), 1 / rows.variance, None
     for _ in range(ROUNDS):
         series = rows.series(loose)
-        walk = likely_walk(series, weight.tolist())
+        walk = likely_walk(series, weight.tolist(), near)
         smooth = smoothed(series, weight.tolist(), walk)
         rows = _without_lean(rows, weight, smooth)
         weight = _seen_weight(rows, weight, smooth)
-        loose = loose * np.where(_swings(series, weight, smooth, walk) > SWING, 10.0, 1.0)
+        swings = _swings(series, weight, smooth, walk) > SWING
+        loose, near = loose * np.where(swings, 10.0, 1.0), None if swings.any() else walk
     return Curve(smooth, walk)
 
 

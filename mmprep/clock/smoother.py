@@ -19,6 +19,7 @@ DRIFT_RESET = 20e-6  # s/s, what a reset may change about the drift
 OFFSET_PRIOR_S2 = 1.0
 # Walk of the drift, s/s per sqrt(s), squared. No quartz in a room is steadier than the first.
 WALKS = tuple(math.pow(10, power) for power in range(-19, -5))
+FINE_STEPS = tuple(math.pow(10, power / 4) for power in range(-2, 3))
 STEADIER = 0.7  # log-likelihood a decade
 
 State: TypeAlias = tuple[float, float, float, float, float]  # offset, drift, p00, p01, p11
@@ -120,17 +121,17 @@ def _back(state: State, later: State, step_s: float, keep: float, walk: float) -
     )
 
 
-def likely_walk(series: Series, weight: list[float]) -> float:
+def likely_walk(series: Series, weight: list[float], near: float | None = None) -> float:
     """Choose the walk of the drift under which the fixes are most likely; a steady one if in doubt.
 
     The steadier of two walks is preferred by `STEADIER` in log-likelihood a decade, because
-    a short log of a steady clock says next to nothing about how small the walk is.
+    a short log of a steady clock says next to nothing about how small the walk is. Only walks
+    within half a decade of `near` are tried if it is given.
     """
 
     def score(walk: float) -> float:
         _, likelihood = filtered(series, weight, walk)
         return likelihood - STEADIER * math.log10(walk)
 
-    best = max(WALKS, key=score)
-    near = [max(best * math.pow(10, power), WALKS[0]) for power in (-0.5, -0.25, 0.0, 0.25, 0.5)]
-    return max(near, key=score)
+    best = near or max(WALKS, key=score)
+    return max({max(best * factor, WALKS[0]): None for factor in FINE_STEPS}, key=score)

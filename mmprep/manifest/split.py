@@ -429,16 +429,25 @@ def _shares(counts: list[Mapping[str, int]]) -> tuple[FloatArray, FloatArray]:
 
 def _best_of_all(board: _Board) -> IntArray:
     """Try every placing of the free groups; the first of the best."""
-    best, least = None, np.inf
-    for choice in product(range(board.n_splits), repeat=board.free.size):
-        placed = board.fixed.copy()
-        placed[board.free] = choice
-        cost = float((board.missing(placed) ** 2).sum())
-        if cost < least - TIE and np.unique(placed).size == board.n_splits:
-            best, least = placed, cost
-    if best is None:
+    ways = np.array(list(product(range(board.n_splits), repeat=board.free.size)), np.int64)
+    start = board.missing(board.fixed)
+    costs = np.zeros(len(ways))
+    for split in range(board.n_splits):
+        is_here = ways == split
+        costs += ((start[split] - is_here @ board.shares[board.free]) ** 2).sum(axis=1)
+        if not np.any(board.fixed == split):
+            costs[~is_here.any(axis=1)] = np.inf
+    best = _first_best(-costs)
+    if costs[best] == np.inf:
         raise _stuck()
-    return best
+    placed = board.fixed.copy()
+    placed[board.free] = ways[best]
+    return placed
+
+
+def _first_best(gains: FloatArray) -> int:
+    """Choose the first of the greatest; what rounding alone tells apart is equal."""
+    return int(np.argmax(gains >= gains.max() - TIE))
 
 
 def _greedy(board: _Board) -> IntArray:
@@ -451,7 +460,7 @@ def _greedy(board: _Board) -> IntArray:
     missing = board.missing(placed)
     for group in board.free:
         # |missing - share|^2 - |missing|^2 without the part that all splits have in common.
-        split = int(np.argmax(missing @ board.shares[group]))
+        split = _first_best(missing @ board.shares[group])
         placed[group] = split
         missing[split] -= board.shares[group]
     return placed
@@ -497,7 +506,7 @@ def _move(
         return 0.0, placed
     gains = 2 * ((missing - missing[home]) @ share - share @ share)
     gains[home] = 0.0
-    split = int(np.argmax(gains))
+    split = _first_best(gains)
     return float(gains[split]), np.where(np.arange(placed.size) == group, split, placed)
 
 
@@ -511,7 +520,7 @@ def _swap(
     change = board.shares[group] - board.shares[others]
     pull = missing[placed[others]] - missing[placed[group]]
     gains = 2 * (change * pull - change**2).sum(axis=1)
-    best = int(np.argmax(gains))
+    best = _first_best(gains)
     better = placed.copy()
     better[[group, others[best]]] = placed[[others[best], group]]
     return float(gains[best]), better

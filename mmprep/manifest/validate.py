@@ -297,6 +297,7 @@ def _overlap(session: str, spans: dict[str, array[float]]) -> Iterator[Finding]:
         (begin, end, split)
         for split, times in spans.items()
         for begin, end in zip(times[::2], times[1::2], strict=True)
+        if end > begin
     )
     last: dict[str, float] = {}
     for begin, end, split in ordered:

@@ -12,9 +12,9 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -69,7 +69,7 @@ class Tally:
     n_rows_out: int = 0
     n_dropped: int = 0
     n_null_stamps: int = 0
-    rejects: list[Reject] = field(default_factory=list)
+    n_comments: int = 0
     n_rejected: int = 0
     is_cut: bool = False
 
@@ -78,6 +78,7 @@ class Tally:
         self.n_lines += parsed.n_lines
         self.n_rows_in += parsed.n_rows_in
         self.n_rows_out += parsed.n_rows
+        self.n_comments += parsed.n_comments
         self.n_dropped += parsed.n_rows_in - parsed.n_rows
         if parsed.is_valid is not None:
             self.n_null_stamps += int(parsed.n_rows - parsed.is_valid.sum())
@@ -152,7 +153,7 @@ def _skip_lines(blocks: Iterator[Block], n_lines: int) -> Iterator[Block]:
         yield Block(data, block.is_last)
 
 
-def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+def _ahead(blocks: Iterator[Block]) -> Generator[Block]:
     """Read the next block while the caller works on this one."""
     with ThreadPoolExecutor(1, thread_name_prefix="mmprep-read") as pool:
         coming = pool.submit(next, blocks, None)
@@ -163,17 +164,18 @@ def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 
 def _in_order(
     blocks: Iterator[Block], parse: Callable[[bytes], Parsed], n_threads: int
-) -> Iterator[Parsed]:
+) -> Generator[Parsed]:
     if n_threads <= 1:
         yield from (parse(block.data) for block in blocks)
         return
     with ThreadPoolExecutor(n_threads, thread_name_prefix="mmprep-parse") as pool:
         waiting: deque[Future[Parsed]] = deque()
         try:
-            for block in _ahead(blocks):
-                waiting.append(pool.submit(parse, block.data))
-                if len(waiting) > n_threads:
-                    yield waiting.popleft().result()
+            with closing(_ahead(blocks)) as coming:
+                for block in coming:
+                    waiting.append(pool.submit(parse, block.data))
+                    if len(waiting) > n_threads:
+                        yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -218,11 +220,13 @@ class RowReader:
         DataError
             The first bad row, where the policy is `fail`; or the file is empty or damaged.
         """
-        for parsed in _in_order(self._blocks(), self._parse, self.options.n_threads):
-            first_row = self.tally.n_rows_in
-            self._account(parsed)
-            if not self.wanted:
-                yield self._batch(parsed, first_row)
+        n_threads = self.options.n_threads
+        with closing(_in_order(self._blocks(), self._parse, n_threads)) as found:
+            for parsed in found:
+                first_row = self.tally.n_rows_in
+                self._account(parsed)
+                if not self.wanted:
+                    yield self._batch(parsed, first_row)
         self.tally.check(self.layout.where, self.options.on_bad_row)
         if self.wanted:
             raise Widen(self.wanted, examples=self._examples)
@@ -452,6 +456,8 @@ def _facts(
 def _notes(tally: Tally) -> Iterator[str]:
     if tally.is_cut:
         yield "the last line has no line end: its last value may be cut"
+    if tally.n_comments:
+        yield f"{tally.n_comments} lines below the header start with # and were taken for comments"
     if tally.n_null_stamps:
         yield f"{tally.n_null_stamps} rows without a stamp"
     if not tally.n_rows_out:

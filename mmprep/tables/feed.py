@@ -84,7 +84,7 @@ class _Observed(RawIOBase):
         super().close()
 
 
-def _zstd(raw: BufferedReader) -> BufferedIOBase:
+def _zstd(raw: BufferedIOBase) -> BufferedIOBase:
     return cast(BufferedIOBase, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
 
 
@@ -126,7 +126,7 @@ def _plain(path: Path, n_bytes: int, hasher: Hasher | None) -> Iterator[bytes]:
             yield block
 
 
-def _unpacked(raw: BufferedReader, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
+def _unpacked(raw: BufferedIOBase, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
     kind = path.suffix.lower()
     try:
         file = _OPENERS[kind](raw)

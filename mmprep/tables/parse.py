@@ -139,8 +139,8 @@ class Parsed:
 
     Parameters
     ----------
-    n_lines, n_rows_in : int
-        Physical lines, and rows among them.
+    n_lines, n_rows_in, n_comments : int
+        Physical lines, and rows and comments among them.
     rows : [shape=(n_rows_out,), int64]
         Which of the rows are kept.
     columns : mapping of str to pyarrow.Array
@@ -152,6 +152,7 @@ class Parsed:
     n_lines: int
     n_rows_in: int
     rows: IntArray
+    n_comments: int = 0
     columns: dict[str, pa.Array] = field(default_factory=dict)
     stamps_ns: IntArray | None = None
     is_valid: BoolArray | None = None
@@ -227,8 +228,16 @@ class BlockParser:
         if len(self.layout.cells) > 1:
             skipped |= first == _LF
         if self.layout.comment:
-            skipped |= first == self.layout.comment[0]
+            skipped |= self._comments(lines, first)
         return np.flatnonzero(~skipped)
+
+    def _comments(self, lines: _Lines, first: NDArray[np.uint8]) -> BoolArray:
+        """Say which lines are comments; a first cell that is a missing value, `#N/A`, is none."""
+        found = np.asarray(first == self.layout.comment[0])
+        for line in np.flatnonzero(found):
+            cell = lines.raw(int(line)).split(self.layout.delimiter.encode(), 1)[0]
+            found[line] = cell.decode("utf-8", "replace") not in self.layout.nulls
+        return found
 
     def _plain_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
         header = self.layout.header
@@ -290,9 +299,16 @@ class BlockParser:
         return f"{len(cells)} cells, expected {len(self.layout.cells)}{cut}"
 
     def _quote_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
+        quote, is_open = (self.layout.quote or "").encode(), False
         for line in np.intersect1d(self._quoted_lines(lines), rows):
-            if self._split(lines.raw(line)) is None:
+            raw = lines.raw(line)
+            is_odd = raw.count(quote) % 2 == 1
+            if self._split(raw) is None:
+                is_open = is_odd
                 yield int(line), "a quote is left open, or text follows a quote"
+            elif is_open and is_odd:
+                is_open = False
+                yield int(line), "the end of a quote that an earlier line left open"
 
     def _text(
         self, lines: _Lines, rows: IntArray, bad: Mapping[int, str]
@@ -334,7 +350,12 @@ class BlockParser:
         self, lines: _Lines, rows: IntArray, kept: IntArray, bad: Mapping[int, str]
     ) -> Parsed:
         rejects = [Reject(line, bad[line], lines.raw(line)) for line in sorted(bad)]
-        return Parsed(len(lines), int(rows.size), kept, rejects=rejects)
+        n_comments = self._n_comments(lines, rows)
+        return Parsed(len(lines), int(rows.size), kept, n_comments, rejects=rejects)
+
+    def _n_comments(self, lines: _Lines, rows: IntArray) -> int:
+        others = np.setdiff1d(np.arange(len(lines)), rows) if rows.size < len(lines) else ()
+        return sum(lines.raw(line) != b"" for line in others)
 
     def _read_channels(self) -> dict[str, int]:
         return {name: i for name, i in self.layout.channels.items() if name in self.kinds}
@@ -563,7 +584,7 @@ def _zero_hits(data: NDArray[np.uint8], delimiter: int, chunk: int = 1 << 18) ->
 
 def _starts_cell(padded: NDArray[np.uint8], places: IntArray, delimiter: int) -> BoolArray:
     def opens(byte: NDArray[np.uint8]) -> BoolArray:
-        return (byte == delimiter) | (byte == _LF) | (byte == _SPACE) | (byte == ord('"'))
+        return np.asarray(np.isin(byte, [delimiter, _LF, _SPACE, *b"\"'"]))
 
     before, earlier = padded[places - 1], padded[places - 2]
     signed = (before == _PLUS) | (before == _MINUS)

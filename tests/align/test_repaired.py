@@ -118,7 +118,9 @@ def test_repair_shifts_the_jumped_block_of_b03_back(shared):
 def test_repair_measures_the_drift_of_b04_from_bursts(shared):
     with gzip.open(shared("made/B04/ble_packets.tsv.gz"), "rt") as lines:
         text = np.genfromtxt(lines, skip_header=1)
-    stamps = 1_700_000_000_000_000_000 + np.rint((text[:, 1] - 1.7e9) * 1e4).astype(np.int64) * 10**5
+    stamps = (
+        1_700_000_000_000_000_000 + np.rint((text[:, 1] - 1.7e9) * 1e4).astype(np.int64) * 10**5
+    )
     stream = Stream("s", stamps, text[:, 2], nominal_rate_hz=Fraction(256))
     fixed = align.repair(stream, stamps)
     assert fixed.repairs.in_packets

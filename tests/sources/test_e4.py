@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime
 from fractions import Fraction
 
@@ -35,8 +34,12 @@ def session(tmp_path):
     return tmp_path
 
 
+def names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
 def claimed(folder):
-    (claim,) = e4.claim("", os.listdir(folder), folder)
+    (claim,) = e4.claim("", names(folder), folder)
     return claim
 
 
@@ -53,7 +56,7 @@ def test_claim_is_the_whole_folder_without_the_info(session):
 
 
 def test_claim_of_a_folder_below_the_root_names_it(session):
-    (claim,) = e4.claim(session.name, os.listdir(session), session.parent)
+    (claim,) = e4.claim(session.name, names(session), session.parent)
     assert (claim.id_path, claim.suffix) == (session.name, "")
     assert claim.files[0] == f"{session.name}/ACC.csv"
 
@@ -61,7 +64,7 @@ def test_claim_of_a_folder_below_the_root_names_it(session):
 def test_claim_leaves_files_with_another_header(tmp_path):
     (tmp_path / "EDA.csv").write_text("timestamp,pid,value\n1,2,3\n")
     (tmp_path / "tags.csv").write_text("")
-    assert e4.claim("", os.listdir(tmp_path), tmp_path) == []
+    assert e4.claim("", names(tmp_path), tmp_path) == []
 
 
 def test_samples_are_at_the_start_and_rate_of_their_own_file(session, tmp_path):
@@ -163,17 +166,18 @@ def test_every_value_of_a_session_equals_plain_reading(shared, tmp_path, name):
 
 def slow(path):
     """Read a file of a session with Python's own numbers."""
-    rows = (
-        [line.split(",") for line in path.read_text().split()]
-        if path.stem == "tags"
-        else [line.split(",") for line in path.read_text().splitlines()]
-    )
+    rows = [line.split(",") for line in path.read_text().splitlines()]
     if path.stem == "tags":
-        return [int(Fraction(row[0]) * 10**9) for row in rows], np.zeros((len(rows), 0))
-    start = Fraction(rows[0][0].strip())
+        return [_ns(row[0]) for row in rows], np.zeros((len(rows), 0))
+    start_ns = _ns(rows[0][0])
     if path.stem == "IBI":
-        stamps = [int((start + Fraction(row[0])) * 10**9) for row in rows[1:]]
+        stamps = [start_ns + _ns(row[0]) for row in rows[1:]]
         return stamps, np.array([[float(row[1])] for row in rows[1:]])
-    rate = Fraction(rows[1][0].strip())
-    stamps = [round((start + k / rate) * 10**9) for k in range(len(rows) - 2)]
+    step_ns = 10**9 / Fraction(rows[1][0].strip())
+    assert step_ns.denominator == 1
+    stamps = [start_ns + k * step_ns.numerator for k in range(len(rows) - 2)]
     return stamps, np.array([[float(cell) for cell in row] for row in rows[2:]])
+
+
+def _ns(text):
+    return int(Fraction(text.strip()) * 10**9)

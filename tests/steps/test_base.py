@@ -245,7 +245,8 @@ def test_max_failures_that_is_no_number_is_refused(text):
 
 @pytest.mark.kill
 @pytest.mark.parametrize("rebuild", [False, True])
-def test_killed_at_any_file_event_the_next_run_ends_with_the_same_bytes(folder, out, rebuild):
+def test_killed_at_any_file_event_the_next_run_ends_with_the_same_bytes(folder, memory, rebuild):
+    out = memory / "out"
     reference = out.with_name("reference")
     _run(folder, reference)
     wanted, old = tree(reference), None

@@ -1,4 +1,4 @@
-"""Blocks of lines become columns of the smallest kind; what is bad is found to the line and cell."""
+"""Blocks of lines become columns of the smallest kind; bad rows are found to the line."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 
@@ -93,7 +93,7 @@ def test_parse_of_what_is_no_stamp_is_none(text, unit):
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)), st.integers(-23, 23))
 def test_parse_of_iso_times_agrees_with_datetime(moment, hours):
     zoned = moment.replace(tzinfo=timezone(timedelta(hours=hours)))
-    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
     expected = (zoned - epoch) // timedelta(microseconds=1) * 1000
     assert parse_ns(zoned.isoformat(), "iso") == expected
 
