@@ -97,9 +97,9 @@ def test_speech_of_mixed_rates_becomes_shards_of_one_rate_each(shared, tmp_path)
     run_convert(speech, output=tmp_path / "out", exclude=("*.opus",), **SERIAL)
     assert check(str(tmp_path / "out"), checksums=True).findings == ()
     data = open_dataset(tmp_path / "out")
-    for row in data:
-        source = next(speech.glob(f"{row['id']}.*"))
-        if source.suffix in {".mp3", ".sph"}:
+    for row, record in zip(data, read_manifest(tmp_path / "out/manifest.jsonl"), strict=True):
+        source = speech / record.source
+        if source.suffix == ".mp3":  # another decoder, other rounding
             continue
         samples, _ = soundfile.read(source, dtype="float32")
         np.testing.assert_array_equal(row["audio"], samples)
@@ -135,10 +135,10 @@ def test_mfcc_of_real_speech_is_that_of_librosa(shared, tmp_path):
     exclude = ("*.opus",)
     run_mfcc(speech, output=tmp_path / "out", exclude=exclude, rate=16000, **SERIAL)
     data = open_dataset(tmp_path / "out")
-    assert len(data) == 20
+    assert len(data) == 19
     for name in ("kaldi_test", "sb_spk1_snt1", "sb_example2"):
         row = next(row for row in data if row["id"] == name)
-        samples, rate = soundfile.read(next(speech.glob(f"{name}.*")), dtype="float32")
+        samples, rate = soundfile.read(next(speech.glob(f"{name}.[wf][al]*[vc]")), dtype="float32")
         assert rate == 16000
         options = {"n_mfcc": 13, "n_fft": 512, "win_length": 400, "hop_length": 160}
         expected = librosa.feature.mfcc(y=samples, sr=rate, n_mels=80, **options)

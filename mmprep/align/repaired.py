@@ -7,6 +7,7 @@ Rules
 - A gap is an interval over 1.5 nominal periods; a run is what lies between two gaps. Where the
   measured rate is off the nominal one by a third or more, the measured period counts; an
   irregular stream without a nominal rate has a gap where an interval is over 10 median ones.
+- A line is looked for on the session clock and, if samples wander on that, on the device's own.
 - Events are never moved and have no runs: they are sorted, and a repeat is the same stamp with
   the same value.
 - Every row of the stream is kept, a repeat, or corrupt.
@@ -246,7 +247,7 @@ def repair(
     stamps_s = (placed.stamps_ns - origin_ns) / NS_PER_S
     fit: Smooth | Refusal = Refusal("not asked for")
     if dejitters:
-        fit = _dejitter(stream, placed, stamps_s, max_move_s)
+        fit = _straightest(stream, session_ns, placed, max_move_s)
     if isinstance(fit, Smooth):
         return _regular(stream, placed, fit, origin_ns, stamps_s)
     return _as_stamped(stream, placed, fit, origin_ns)
@@ -325,17 +326,43 @@ def _believed(stream: Stream, measured_ns: float) -> float:
     return measured_ns if ratio >= _DISBELIEF or ratio <= 1 / _DISBELIEF else nominal_ns
 
 
-def _dejitter(
-    stream: Stream, placed: order.Order, stamps_s: FloatArray, max_move_s: float
+def _straightest(
+    stream: Stream, session_ns: IntArray, placed: order.Order, max_move_s: float
 ) -> Smooth | Refusal:
-    period_s = order.period_of(placed.stamps_ns) / NS_PER_S
-    nominal_s = float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None
+    """Dejitter on the session clock, or on the device's own where only there samples lie straight.
+
+    A device that counts its samples off its own wandering clock is straight on that clock; one
+    that is triggered from outside is straight on the session clock. The device's fitted times go
+    through the map that took its stamps to the session clock: the difference of the two, which
+    is smooth, is interpolated between stamps.
+    """
+    offset_ns = (session_ns - stream.stamps_ns)[placed.rows]
+    own_ns = placed.stamps_ns - offset_ns
+    fit = _dejitter(stream, placed, placed.stamps_ns, max_move_s)
+    if not (isinstance(fit, Smooth) and fit.n_wandering) or np.ptp(offset_ns) == 0:
+        return fit
+    own = _dejitter(stream, placed, own_ns, max_move_s)
+    if not isinstance(own, Smooth) or own.n_wandering:
+        return fit
+    known, first = np.unique(own_ns, return_index=True)
+    drift_s = (offset_ns - offset_ns[0]) / NS_PER_S
+    seconds = own.seconds + np.interp(own.seconds, (known - own_ns[0]) / NS_PER_S, drift_s[first])
+    period_s = (seconds[-1] - seconds[0]) / (own.index[-1] - own.index[0])
+    if own.n_stretches > 1 or np.any(np.diff(seconds) <= 0):
+        return fit
+    return replace(own, seconds=seconds, period_s=float(period_s))
+
+
+def _dejitter(
+    stream: Stream, placed: order.Order, stamps_ns: IntArray, max_move_s: float
+) -> Smooth | Refusal:
+    period_s = order.period_of(stamps_ns) / NS_PER_S
     device_ns = stream.stamps_ns[placed.rows]
     step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
     return dejitter(
-        stamps_s,
+        (stamps_ns - stamps_ns[0]) / NS_PER_S if stamps_ns.size else np.zeros(0),
         period_s=period_s,
-        nominal_s=nominal_s,
+        nominal_s=float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None,
         step_s=step_s,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mmprep.clock.points import Points, seconds
-from mmprep.clock.smoother import DRIFT_RESET, Series, Smooth, likely_walk, smoothed
+from mmprep.clock.smoother import DRIFT_RESET, Series, Smooth, likely_walk, mixed, smoothed
 from mmprep.timebase import FloatArray, IntArray
 
 MAX_SMOOTHED = 10_000  # fixes that are smoothed one by one; more are averaged in runs first
@@ -121,7 +121,7 @@ def robust_curve(rows: Rows) -> Curve:
         weight = _seen_weight(rows, weight, smooth)
         swings = _swings(series, weight, smooth, walk) > SWING
         loose, near = loose * np.where(swings, 10.0, 1.0), None if swings.any() else walk
-    return Curve(smooth, walk)
+    return Curve(*mixed(rows.series(loose), weight.tolist()))
 
 
 def _without_lean(rows: Rows, weight: FloatArray, smooth: Smooth) -> Rows:

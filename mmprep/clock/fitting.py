@@ -140,13 +140,13 @@ def _errors_of_delays(
     """Give sigma_s, radius_s and excess_s of exchanges with these round trips.
 
     The excess is counted from the least delay seen, itself in excess by some 1.25 / sqrt(n) of
-    the mean one-way jitter (two exponential delays: median excess 1.68 means); 1.6 to be safe.
+    the mean one-way jitter (two exponential delays: median excess 1.68 means); 2 to be safe.
     With few exchanges even the least delay may be a long one.
     """
     if delay_s.size == 0:
         return delay_s, delay_s, delay_s
     excess_s = delay_s - delay_s.min()
-    floor_s = 1.6 * float(np.median(excess_s)) / 1.68 / math.sqrt(delay_s.size)
+    floor_s = 2.0 * float(np.median(excess_s)) / 1.68 / math.sqrt(delay_s.size)
     floor_s += float(delay_s.min()) / delay_s.size**2
     variance = (excess_s + floor_s) ** 2 / 12 + resolution_s**2 / 6
     return np.sqrt(variance), (excess_s + floor_s) / 2 + resolution_s, excess_s

@@ -20,7 +20,8 @@ OFFSET_PRIOR_S2 = 1.0
 # Walk of the drift, s/s per sqrt(s), squared. No quartz in a room is steadier than the first.
 WALKS = tuple(math.pow(10, power) for power in range(-19, -5))
 FINE_STEPS = tuple(math.pow(10, power / 4) for power in range(-2, 3))
-STEADIER = 0.7  # log-likelihood a decade
+STEADIER = 0.35  # log-likelihood a decade by which the steadier of two walks is preferred
+UNLIKELY = 0.005  # share of a walk that isn't worth smoothing
 
 State: TypeAlias = tuple[float, float, float, float, float]  # offset, drift, p00, p01, p11
 
@@ -121,17 +122,37 @@ def _back(state: State, later: State, step_s: float, keep: float, walk: float) -
     )
 
 
+def _score(series: Series, weight: list[float], walk: float) -> float:
+    """Give the log-likelihood of a walk, with a preference for steady clocks."""
+    _, likelihood = filtered(series, weight, walk)
+    return likelihood - STEADIER * math.log10(walk)
+
+
 def likely_walk(series: Series, weight: list[float], near: float | None = None) -> float:
-    """Choose the walk of the drift under which the fixes are most likely; a steady one if in doubt.
+    """Choose the walk of the drift under which the fixes are most likely.
 
-    The steadier of two walks is preferred by `STEADIER` in log-likelihood a decade, because
-    a short log of a steady clock says next to nothing about how small the walk is. Only walks
-    within half a decade of `near` are tried if it is given.
+    Only walks within half a decade of `near` are tried if it is given.
     """
+    best = near or max(WALKS, key=lambda walk: _score(series, weight, walk))
+    fine = {max(best * factor, WALKS[0]): None for factor in FINE_STEPS}
+    return max(fine, key=lambda walk: _score(series, weight, walk))
 
-    def score(walk: float) -> float:
-        _, likelihood = filtered(series, weight, walk)
-        return likelihood - STEADIER * math.log10(walk)
 
-    best = near or max(WALKS, key=score)
-    return max({max(best * factor, WALKS[0]): None for factor in FINE_STEPS}, key=score)
+def mixed(series: Series, weight: list[float]) -> tuple[Smooth, float]:
+    """Average the smoothed states over all walks by how likely each is; also give the mean walk.
+
+    A short log hardly tells a steady clock from one that wanders. The variance then holds what
+    the walks differ by.
+    """
+    walks = [walk * half for walk in WALKS for half in (1.0, math.sqrt(10))]
+    score = np.array([_score(series, weight, walk) for walk in walks])
+    share = np.exp(score - score.max())
+    chosen = np.flatnonzero(share > UNLIKELY * share.sum())
+    share = share[chosen] / share[chosen].sum()
+    parts = [smoothed(series, weight, walks[k]) for k in chosen]
+    stacked = Smooth(*(np.stack(column) for column in zip(*parts, strict=True)))
+    offset_s, drift = share @ stacked.offset_s, share @ stacked.drift
+    offset_var = share @ (stacked.offset_var + (stacked.offset_s - offset_s) ** 2)
+    drift_var = share @ (stacked.drift_var + (stacked.drift - drift) ** 2)
+    walk = float(share @ np.array(walks)[chosen])
+    return Smooth(offset_s, drift, offset_var, drift_var), walk

@@ -23,15 +23,15 @@ TEXT_ENCODING = "utf-8-sig"
 
 def convert(job: Job) -> dict[str, Any]:
     """Convert the sound and video files of a task."""
-    shards = RaggedShards(job.folder, job.task.spec["shard_size"])
     items: dict[str, Any] = {}
     files: list[list[Any]] = []
-    for item in job.items():
-        with job.attempt(item, "decode"):
-            findings = _convert_item(job, item, shards)
-            items[item.source] = findings.to_json()
-            files += findings.files
-    done = shards.close()
+    with RaggedShards(job.folder, job.task.spec["shard_size"]) as shards:
+        for item in job.items():
+            with job.attempt(item, "decode"):
+                findings = _convert_item(job, item, shards)
+                items[item.source] = findings.to_json()
+                files += findings.files
+        done = shards.close()
     return {"items": items, "files": files + done["files"], "shards": done["shards"]}
 
 

@@ -245,24 +245,23 @@ def extract(job: Job) -> dict[str, Any]:
     """Compute the features of a task's utterances."""
     spec = job.task.spec
     recipe = core.Recipe(**spec["recipe"])
-    shards = RaggedShards(job.folder, spec["shard_size"])
     extractors: dict[Fraction, core.Extractor] = {}
     records: dict[str, Any] = {}
-    for item in job.items():
-        with job.attempt(item, "decode"):
-            samples, rate_hz, start_s = _sound(item, spec)
-            _check_rates(
-                [*((hz, "others") for hz in extractors), (rate_hz, item.source)], spec["rate"]
-            )
-            if rate_hz not in extractors:
-                extractors[rate_hz] = core.Extractor(recipe, rate_hz)
-            extractor = extractors[rate_hz]
-            records[item.id] = _write(shards, extractor, samples) | {
-                "duration_s": samples.size / float(rate_hz),
-                "offset_s": float(extractor.offset_s) + start_s,
-                "audio_rate_hz": rate_text(rate_hz),
-            }
-    return shards.close() | {"records": records}
+    with RaggedShards(job.folder, spec["shard_size"]) as shards:
+        for item in job.items():
+            with job.attempt(item, "decode"):
+                samples, rate_hz, start_s = _sound(item, spec)
+                others = [(hz, "others") for hz in extractors]
+                _check_rates([*others, (rate_hz, item.source)], spec["rate"])
+                if rate_hz not in extractors:
+                    extractors[rate_hz] = core.Extractor(recipe, rate_hz)
+                extractor = extractors[rate_hz]
+                records[item.id] = _write(shards, extractor, samples) | {
+                    "duration_s": samples.size / float(rate_hz),
+                    "offset_s": float(extractor.offset_s) + start_s,
+                    "audio_rate_hz": rate_text(rate_hz),
+                }
+        return shards.close() | {"records": records}
 
 
 def _write(

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Rows:
 
 @dataclass(slots=True)
 class RaggedShards:
-    """The shards that one task writes."""
+    """The shards that one task writes; leaving the block gives up what `close` did not finish."""
 
     folder: Path
     limit_bytes: int
@@ -65,6 +66,18 @@ class RaggedShards:
     _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _notes: list[list[Any]] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for writer in self._open.values():
+            writer.abandon()
 
     @contextmanager
     def item(self, kind: Kind, n_rows_planned: int = 0) -> Iterator[tuple[Append, Rows]]:

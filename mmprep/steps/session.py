@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,10 +123,10 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
         hop_s=wish.hop_s,
         cover=wish.cover,
     )
-    written = _Windows(job.folder, wish.shard_size)
-    records, counts = _cut(chosen, plan, wish, written)
+    with _Windows(job.folder, wish.shard_size) as written:
+        records, counts = _cut(chosen, plan, wish, written)
+        shards = written.close()
     placed = [_write_events(job, item, one, plan, value) for one in events]
-    shards = written.close()
     facts = [sync.stream_facts(m, plan) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
     text = sync.encode(item.id, plan, facts, placed, counts, is_absolute=is_absolute)
@@ -296,6 +297,19 @@ class _Windows:
     _places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _files: list[list[Any]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for pair in self._open.values():
+            for writer in pair:
+                writer.abandon()
 
     def add(self, modality: Modality, values: NDArray[Any], valid: BoolArray) -> None:
         """Append windows."""

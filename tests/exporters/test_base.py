@@ -5,23 +5,28 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmprep.errors import DataError
 from mmprep.exporters.base import PORTABLE, escape, unescape
 
+quick = settings(deadline=None, max_examples=60)
 
+
+@quick
 @given(st.text(), st.sampled_from([PORTABLE, re.compile(r"[^ /]"), re.compile(r"[a-z=]")]))
 def test_unescape_gives_back_what_was_escaped(name, allowed):
     assert unescape(escape(name, allowed)) == name
 
 
+@quick
 @given(st.lists(st.text(), unique=True, max_size=20))
 def test_escape_gives_different_names_to_different_ids(names):
     assert len({escape(name) for name in names}) == len(names)
 
 
+@quick
 @given(st.text())
 def test_escape_leaves_only_what_is_allowed(name):
     assert re.fullmatch(r"[A-Za-z0-9_=-]*", escape(name))

@@ -6,16 +6,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmprep.errors import UsageError
 from mmprep.loaders import sampler
 
+quick = settings(deadline=None, max_examples=60)
+
 counts = st.integers(1, 700)
 seeds = st.integers(0, 2**63)
 
 
+@quick
 @given(counts, seeds, st.integers(0, 100))
 def test_epoch_order_when_shuffled_has_every_record_once(n_records, seed, epoch):
     order = sampler.epoch_order(n_records, shuffle=True, seed=seed, epoch=epoch)
@@ -52,6 +55,7 @@ def test_epoch_order_puts_each_record_at_each_place_about_as_often():
     assert ((table - expected) ** 2 / expected).sum() < 100  # chi-square, 49 degrees: p = 2e-5
 
 
+@quick
 @given(counts, seeds)
 def test_permuted_of_one_position_is_that_of_the_whole_epoch(n_records, seed):
     whole = sampler.epoch_order(n_records, shuffle=True, seed=seed)
@@ -59,6 +63,7 @@ def test_permuted_of_one_position_is_that_of_the_whole_epoch(n_records, seed):
     assert one[0] == whole[-1]
 
 
+@quick
 @given(st.integers(0, 60), st.integers(1, 9))
 def test_rank_shares_have_every_record_and_the_stated_padding(n_records, world_size):
     order = sampler.epoch_order(n_records, shuffle=True, seed=1)
@@ -69,6 +74,7 @@ def test_rank_shares_have_every_record_and_the_stated_padding(n_records, world_s
     assert seen.total() - n_records == sampler.n_repeated(n_records, world_size)
 
 
+@quick
 @given(st.integers(0, 60), st.integers(1, 9))
 def test_rank_shares_with_drop_last_repeat_nothing(n_records, world_size):
     order = sampler.epoch_order(n_records, shuffle=False)
@@ -91,12 +97,14 @@ def test_rank_share_when_rank_is_outside_then_refused(rank):
         sampler.rank_share(np.arange(6), rank=rank, world_size=2)
 
 
+@quick
 @given(st.integers(0, 40), st.integers(1, 9), st.booleans())
 def test_counted_batches_are_as_many_as_counted(n_each, batch_size, drop_last):
     batches = list(sampler.counted_batches(np.arange(n_each), batch_size, drop_last=drop_last))
     assert len(batches) == sampler.n_counted_batches(n_each, batch_size, drop_last=drop_last)
 
 
+@quick
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(0, 9))
 def test_counted_batches_from_a_start_are_the_tail(n_each, batch_size, start):
     share = np.arange(n_each)
@@ -105,6 +113,7 @@ def test_counted_batches_from_a_start_are_the_tail(n_each, batch_size, start):
     assert tail == whole[start:]
 
 
+@quick
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 60), st.integers(1, 6))
 def test_sized_batches_keep_the_limit_and_every_record(sizes, limit, max_count):
     order = np.arange(len(sizes))[::-1]
@@ -120,6 +129,7 @@ def test_sized_batches_are_as_large_as_the_limit_allows():
     assert [batch.tolist() for batch in batches] == [[0, 1], [2], [3], [4]]
 
 
+@quick
 @given(st.integers(0, 20), st.integers(1, 6))
 def test_rank_batches_give_each_rank_as_many(n_batches, world_size):
     batches = [np.array([number]) for number in range(n_batches)]

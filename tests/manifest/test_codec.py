@@ -11,7 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmprep.errors import DataError, MmprepError
@@ -28,6 +28,8 @@ from mmprep.manifest.model import (
     shard_ref,
     table_ref,
 )
+
+quick = settings(deadline=None, max_examples=60)
 
 LINE = (
     '{"id":"s4/20110304/section_4_002.92_004.59","session":"s4/20110304","subject":"s4",'
@@ -154,11 +156,13 @@ records = st.builds(
 )
 
 
+@quick
 @given(records)
 def test_any_record_reads_back_as_it_was_written(record):
     assert codec.decode_record(codec.encode_record(record)) == record
 
 
+@quick
 @given(records)
 def test_any_record_is_one_line_that_the_json_of_python_reads(record):
     line = codec.encode_record(record)
@@ -166,18 +170,21 @@ def test_any_record_is_one_line_that_the_json_of_python_reads(record):
     assert json.loads(line)["id"] == record.id
 
 
+@quick
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_decode_record_of_any_bytes_raises_only_our_errors(data):
     with pytest.raises(MmprepError, match=r".+"):
         codec.decode_record(data)
 
 
+@quick
 @given(st.integers(0, len(LINE) - 3))
 def test_decode_record_of_a_cut_line_is_an_error(length):
     with pytest.raises(DataError, match=r".+"):
         codec.decode_record(LINE.encode()[:length])
 
 
+@quick
 @given(st.dictionaries(st.sampled_from(Record.__struct_fields__), json_values))
 def test_decode_record_of_any_object_raises_only_our_errors(fields):
     with contextlib.suppress(MmprepError):

@@ -14,6 +14,8 @@ from mmprep.errors import UsageError
 from mmprep.manifest import split
 from mmprep.manifest.model import Record
 
+quick = settings(deadline=None, max_examples=60)
+
 RATIOS = {"train": Fraction(1, 2), "val": Fraction(1, 4), "test": Fraction(1, 4)}
 TWO = {"train": Fraction(3, 5), "test": Fraction(2, 5)}
 
@@ -105,13 +107,14 @@ def test_balanced_of_four_subjects_is_two_one_one(seed):
     assert _sizes(split.balanced(_even(4), RATIOS, seed=seed)) == [2, 1, 1]
 
 
+@quick
 @given(st.lists(st.integers(1, 200), min_size=4, max_size=4), st.integers(0, 9))
 def test_balanced_of_four_unequal_subjects_is_two_one_one(sizes, seed):
     groups = {f"P{k}": {"": size} for k, size in enumerate(sizes)}
     assert _sizes(split.balanced(groups, RATIOS, seed=seed)) == [2, 1, 1]
 
 
-@settings(max_examples=40)
+@quick
 @given(groups_of, st.integers(0, 5))
 def test_balanced_puts_every_group_in_one_split_and_leaves_none_empty(groups, seed):
     placed = split.balanced(groups, RATIOS, seed=seed)
@@ -119,7 +122,7 @@ def test_balanced_puts_every_group_in_one_split_and_leaves_none_empty(groups, se
     assert set(placed.values()) == set(RATIOS)
 
 
-@settings(max_examples=20)
+@quick
 @given(groups_of, st.integers(0, 5))
 def test_balanced_does_not_depend_on_the_order_of_the_groups(groups, seed):
     backwards = dict(reversed(groups.items()))

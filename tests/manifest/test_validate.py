@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmprep.errors import DataError, UsageError
@@ -24,6 +24,8 @@ from mmprep.manifest.model import (
     table_ref,
 )
 from mmprep.manifest.validate import Finding, Header
+
+quick = settings(deadline=None, max_examples=60)
 
 SHARD = "eeg/shard-00000.npy"
 TABLE = "tables/gsr/x.parquet"
@@ -358,6 +360,7 @@ def test_validate_when_overlapping_records_have_other_sources_then_no_finding():
     assert _found(spoilt) == []
 
 
+@quick
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4), st.booleans()), max_size=8))
 def test_overlap_is_found_exactly_where_a_pairwise_look_finds_one(spans):
     records = [
