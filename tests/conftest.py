@@ -63,7 +63,7 @@ def mmprep(capfd) -> Callable[..., Ran]:
 @pytest.fixture
 def memory(tmp_path) -> Iterator[Path]:
     """A folder in memory where there is one: syncs cost nothing there."""
-    shm = Path("/dev/shm")  # noqa: S108
+    shm = Path("/dev/shm")
     if not os.access(shm, os.W_OK):
         yield tmp_path
         return
