@@ -44,6 +44,7 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.venv
 RAW := sample_data
 OUT := build/demo
 MMPREP := $(BIN)/mmprep
+AUDIO := reference
 AMIGOS := $(OUT)/amigos
 CMLR := $(OUT)/cmlr
 
@@ -82,8 +83,10 @@ $(CMLR)/split/dataset.json: $(CMLR)/features/dataset.json | $(CORE)
 	$(MMPREP) manifest stats $(<D) > $@
 	@cat $@
 
+$(AMIGOS)/nemo/mmprep.json: AUDIO := flac
+
 %/nemo/mmprep.json: %/split/dataset.json | $(CORE)
-	$(MMPREP) manifest export $(<D) --to nemo --media-root $(RAW)/$(notdir $*) -o $(@D)
+	$(MMPREP) manifest export $(<D) --to nemo --audio $(AUDIO) -o $(@D)
 
 -include $(wildcard $(OUT)/*/*.d)
 

@@ -36,6 +36,9 @@ class Axis(Protocol):
     def positions(self, times_s: FloatArray) -> FloatArray:
         """Give the position of each time, clipped to `[0, n_samples - 1]`."""
 
+    def steps(self, samples: IntArray) -> FloatArray | float:
+        """Give the time from each sample to the next, 0 at the last."""
+
 
 @dataclass(frozen=True, slots=True)
 class StampAxis:
@@ -72,6 +75,11 @@ class StampAxis:
         count = np.arange(low, high, dtype=np.float64)
         return np.interp(times_s, self.stamps_s[low:high], count)
 
+    def steps(self, samples: IntArray) -> FloatArray:
+        """Give the time from each sample to the next, 0 at the last."""
+        following = np.minimum(samples + 1, self.stamps_s.size - 1)
+        return np.asarray(self.stamps_s[following] - self.stamps_s[samples])
+
 
 @dataclass(frozen=True, slots=True)
 class KnotAxis:
@@ -106,6 +114,12 @@ class KnotAxis:
     def positions(self, times_s: FloatArray) -> FloatArray:
         """Give the position of each time, clipped to `[0, n - 1]`."""
         return np.minimum(np.interp(times_s, self.knot_s, self.knot_index), self.n_samples_ - 1.0)
+
+    def steps(self, samples: IntArray) -> float:
+        """Give the mean time from one sample to the next: it serves as a tolerance only."""
+        del samples
+        span_s = float(self.knot_s[-1] - self.knot_s[0])
+        return span_s / float(self.knot_index[-1] - self.knot_index[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,33 +161,37 @@ def neighbours(axis: Axis, runs: IntArray, times_s: FloatArray, slack_s: float) 
         nothing = np.zeros(times_s.shape, dtype=np.int64)
         return Neighbours(nothing, nothing.astype(np.float64), nothing - 1)
     position = axis.positions(times_s)
-    left = np.floor(position).astype(np.int64)
+    left = position.astype(np.int64)
     right = np.minimum(left + 1, axis.n_samples - 1)
-    run, run_right = (np.searchsorted(runs, at, side="right") - 1 for at in (left, right))
-    off_left, off_right = _distances(axis, times_s, left, right)
-    broken = run != run_right
-    outside = (left == right) | (times_s < axis.seconds(0, 1)[0])
+    fraction = position - left
+    run, broken = _runs(runs, left, right)
+    off_left, off_right, outside = _distances(axis, times_s, left, fraction)
     on_left = off_left <= np.where(broken | outside, slack_s, STAMP_S)
     on_right = ~on_left & (off_right <= np.where(broken, slack_s, STAMP_S))
-    inside = on_left | on_right | (~broken & (left != right) & _reached(axis, times_s))
+    inside = on_left | on_right | ~(broken | outside)
     return Neighbours(
         np.where(on_right, right, left),
-        np.where(on_left | on_right, 0.0, position - left),
-        np.where(inside, np.where(on_right, run_right, run), -1),
+        np.where(on_left | on_right, 0.0, fraction),
+        np.where(inside, run + (on_right & broken), -1),
     )
 
 
+def _runs(runs: IntArray, left: IntArray, right: IntArray) -> tuple[IntArray, BoolArray]:
+    """Give the run of each left neighbour, and whether the right one is in another."""
+    if runs.size == 2:
+        return np.zeros_like(left), np.zeros(left.shape, dtype=bool)
+    run = np.searchsorted(runs, left, side="right") - 1
+    return run, np.asarray(right >= runs[run + 1])
+
+
 def _distances(
-    axis: Axis, times_s: FloatArray, left: IntArray, right: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    if left.size == 0:
-        return np.zeros(0), np.zeros(0)
-    low = int(left.min())
-    near = axis.seconds(low, int(right.max()) + 1)
-    return np.abs(times_s - near[left - low]), np.abs(times_s - near[right - low])
-
-
-def _reached(axis: Axis, times_s: FloatArray) -> BoolArray:
+    axis: Axis, times_s: FloatArray, left: IntArray, fraction: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Give how far each time is from both neighbours, s, and whether it is outside of all."""
+    step = axis.steps(left)
     last = axis.n_samples - 1
-    begin, end = axis.seconds(0, 1)[0], axis.seconds(last, last + 1)[0]
-    return np.asarray((times_s >= begin) & (times_s <= end))
+    early = axis.seconds(0, 1)[0] - times_s
+    late = times_s - axis.seconds(last, last + 1)[0]
+    outside = (early > 0) | (late > 0)
+    off_left = np.where(outside, np.maximum(early, late), fraction * step)
+    return off_left, np.where(outside, np.inf, (1 - fraction) * step), outside

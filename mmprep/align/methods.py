@@ -8,6 +8,7 @@ Rules
   time. They are valid within the tolerance: by default half a source period, for hold one. Inside
   an unbroken run the default is 2.5 % wider, so that a stream that runs slow by some ppm, or whose
   stamps are rounded, has no holes.
+- Events have no period: holding them needs a tolerance.
 - A missing reading (NaN) is a gap of its channel alone: an output is NaN where one of its two
   neighbours is, and nothing is interpolated across. An output without any channel is not valid.
 - Invalid outputs are NaN, -1 for frame ranks, None for text.
@@ -110,19 +111,27 @@ def resample(
     UsageError
         An unknown method.
     DataError
-        Text that should be interpolated, or a sinc through an irregular stream.
+        Text, events or frame ranks that should be interpolated, or a sinc through an irregular
+        stream.
     """
     if method not in METHODS:
         raise UsageError(f"no method {method!r}, but {', '.join(METHODS)}", where=repaired.name)
-    if method not in PICKERS and repaired.source.dtype.kind not in "fiub":
-        raise DataError(
-            f"{method} needs numbers, not {repaired.source.dtype}",
-            where=repaired.name,
-            hint=f"--method {repaired.name}=hold",
-        )
+    if method not in PICKERS:
+        _check_numbers(repaired, method)
     own_s = times_s + (origin_ns - repaired.origin_ns) / NS_PER_S
     found = neighbours(repaired.axis, repaired.runs, own_s, repaired.edge_slack_s)
     return METHODS[method](_Task(repaired, own_s, found, rate_hz, tolerance_s))
+
+
+def _check_numbers(repaired: Repaired, method: str) -> None:
+    """Refuse to interpolate what has nothing in between."""
+    kind = repaired.kind if repaired.kind in ("events", "video") else None
+    if kind or repaired.source.dtype.kind not in "fiub":
+        raise DataError(
+            f"{method} needs numbers, not {kind or repaired.source.dtype}",
+            where=repaired.name,
+            hint=f"--method {repaired.name}=hold or nearest",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ Rules
   27 Hz 5 % in the outermost interval and a tenth of that four samples further in. Where the band
   is half of the source's or less, it is the part of the kernel inside the run, scaled to 1.
 - Between samples the kernel is, per tap, a polynomial of degree 7 in the position (error below
-  1e-5 at Nyquist), so that a run is filtered by 8 fixed filters, by FFT, and each
-  output is one polynomial: Farrow's structure. Blocks are laid from the run's begin, so that a
-  run gives the same values however its outputs are asked for, to within the last bits.
+  1e-5 at Nyquist), so that a run is filtered by 8 fixed filters, by FFT, and each output is one
+  polynomial: Farrow's structure. Blocks are laid from the run's begin, so that a run gives the
+  same values however its outputs are asked for, to within the last bits. Short runs (below a
+  quarter of a block) take the kernel as it is.
 
 References
 ----------
@@ -33,7 +34,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
+from scipy import fft, special
 from scipy.interpolate import CubicSpline
 
 from mmprep.timebase import FloatArray
@@ -82,7 +83,7 @@ def kernel(offset: FloatArray, band: float) -> FloatArray:
         Sample position less output position, in samples.
     """
     inside = 1 - (offset * band / CROSSINGS) ** 2
-    window = np.i0(BETA * np.sqrt(np.maximum(inside, 0.0))) / np.i0(BETA)
+    window = special.i0(BETA * np.sqrt(np.maximum(inside, 0.0))) / special.i0(BETA)
     return np.asarray(np.where(inside >= 0, np.sinc(band * offset) * window, 0.0))
 
 
@@ -109,7 +110,7 @@ def interpolate(values: Values, positions: FloatArray, band: float) -> Values:
     full = slice(first_full, first_cut)
     out[full] = _inside(values, positions[full], band)
     edge = _predicted if band > WIDE_BAND else _cut_kernel
-    if values.shape[0] <= 4 * half:
+    if values.shape[0] <= 2 * half:
         ends = np.r_[0:first_full, first_cut : positions.size]
         out[ends] = edge(values, positions[ends], band)
     else:
@@ -160,6 +161,8 @@ def _filters(band: float) -> _Filters:
 def _inside(values: Values, positions: FloatArray, band: float) -> Values:
     """Interpolate where the kernel lies inside the run whole."""
     filters = _filters(band)
+    if values.shape[0] <= filters.n_fft // 4:
+        return _cut_kernel(values, positions, band)
     out = np.empty((positions.size, values.shape[1]), dtype=values.dtype)
     n_blocks = max(_BLOCK_BYTES // (filters.n_fft * values.shape[1] * 4), 1)
     low = 0

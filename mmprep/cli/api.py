@@ -7,9 +7,10 @@ before the step is imported, so that its workers get ready meanwhile.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +81,9 @@ def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = 
     with started(name, how) as (engine, cpus):
         module = importlib.import_module(f"mmprep.steps.{name}")
         run, config = _sorted_out(module.Config, rest, cpus)
-        result: StepResult = module.run(config, run, engine=engine, progress=progress)
-    if depfile is not None:
+        found: StepResult = module.run(config, run, engine=engine, progress=progress)
+    result = replace(found, record=Path(out) / found.record.name)
+    if depfile is not None and result.status != "planned":
         write_depfile(Path(depfile), out, arguments, result)
     return result
 
@@ -125,14 +127,17 @@ def write_depfile(path: Path, out: str, arguments: tuple[str, ...], result: Step
     """Write the rule that make includes, naming inputs as the caller did."""
     target = f"{out.rstrip('/')}/dataset.json"
     named = [as_named(name, arguments) for name in result.inputs]
+    rule = files.depfile(target, named).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_whole(path, files.depfile(target, named).encode())
+    # Written only if it differs: it may lie in a folder that it names itself.
+    if not path.is_file() or path.read_bytes() != rule:
+        files.write_whole(path, rule)
 
 
 def as_named(path: str, arguments: tuple[str, ...]) -> str:
     """Give a path the form in which the caller named it: relative to the same folder."""
     for argument in arguments:
-        whole = str(absolute(argument))
+        whole = os.path.abspath(argument)  # noqa: PTH100 - `..` goes, links stay
         if path == whole or path.startswith(whole.rstrip("/") + "/"):
             return argument.rstrip("/") + path[len(whole.rstrip("/")) :]
     here = f"{Path.cwd()}/"

@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -29,8 +31,30 @@ COMMANDS = {
 BUG, INTERRUPTED, CLOSED_PIPE, TERMINATED = 70, 130, 141, 143
 
 
+class ClosedPipeError(Exception):
+    """Whoever read the output has gone; click would make an exit 1 of the OSError."""
+
+
+@contextmanager
+def _pipe() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ClosedPipeError from error
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, not before."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the arguments; `--help` writes here."""
+        with _pipe():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _pipe():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands in the order of the work."""
@@ -110,21 +134,28 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         output.print_line("mmprep: stopped: run the same command again to continue")
         return INTERRUPTED
-    except BrokenPipeError:
+    except ClosedPipeError:
         _silence_stdout()
         return CLOSED_PIPE
     except Exception as error:
-        return _report(error)
+        return _report(error, _command_path(arguments))
     return 0
 
 
-def _report(error: Exception) -> int:
+def _command_path(arguments: list[str] | None) -> str:
+    """Name the command that was called, for hints."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    n_words = 2 if words[:1] == ["manifest"] else 1
+    return " ".join(["mmprep", *words[:n_words]]) if words and words[0] in COMMANDS else "mmprep"
+
+
+def _report(error: Exception, command_path: str) -> int:
     """Print an error for its reader and give its exit code."""
     if isinstance(error, click.ClickException):
         output.print_click_error(error)
         return error.exit_code
     if isinstance(error, MmprepError):
-        output.print_error(error)
+        output.print_error(error, command_path)
         _traceback_if_asked()
         return error.exit_code
     traceback.print_exception(error)

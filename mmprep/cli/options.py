@@ -36,12 +36,34 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{value}: {error}", ctx) from error
     table = table.get(ctx.info_name or "", table)
-    names = {name.replace("-", "_"): entry for name, entry in table.items()}
-    known = {parameter.name for parameter in ctx.command.params}
-    unknown = [name for name, entry in names.items() if name not in known and _plain(entry)]
+    known = _by_long_name(ctx.command)
+    unknown = [
+        name for name, entry in table.items() if _dashed(name) not in known and _plain(entry)
+    ]
     if unknown:
         raise click.UsageError(f"{value}: {ctx.info_name} has no option {unknown[0]!r}", ctx)
-    ctx.default_map = {**(ctx.default_map or {}), **names}
+    found = {known[_dashed(n)]: entry for n, entry in table.items() if _dashed(n) in known}
+    given = {str(option.name): _listed(option, entry) for option, entry in found.items()}
+    ctx.default_map = {**(ctx.default_map or {}), **given}
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _by_long_name(command: click.Command) -> dict[str, click.Parameter]:
+    """Name the options as on the command line, without the dashes."""
+    return {
+        name.lstrip("-"): parameter
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+def _listed(parameter: click.Parameter, entry: Any) -> Any:
+    """Let one value stand for a list of one."""
+    takes_many = parameter.multiple or parameter.nargs == -1
+    return [entry] if takes_many and isinstance(entry, str) else entry
 
 
 def _plain(entry: Any) -> bool:

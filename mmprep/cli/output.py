@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import click
 
-from mmprep.errors import MmprepError
+from mmprep.errors import MmprepError, UsageError
 
 PLAIN_PERIOD_S = 5.0
 MAX_NAMED_FAILURES = 20
@@ -29,8 +29,11 @@ def print_line(text: str) -> None:
     click.echo(text, err=True)
 
 
-def print_error(error: MmprepError) -> None:
-    """Write an error, a blank line and its hint; failed items one by one first."""
+def print_error(error: MmprepError, command_path: str = "mmprep") -> None:
+    """Write an error, a blank line and its hint; failed items one by one first.
+
+    A wrong call without a hint of its own is sent to the command's help.
+    """
     failures = getattr(error, "failures", ())
     for failure in failures[:MAX_NAMED_FAILURES]:
         print_line(f"mmprep: error: {_located(failure.message, failure.source)}")
@@ -39,6 +42,8 @@ def print_error(error: MmprepError) -> None:
     print_line(f"mmprep: error: {error}")
     hints = [failure.hint for failure in failures if failure.hint][:1]
     hints += [error.hint] if error.hint else []
+    if not hints and isinstance(error, UsageError):
+        hints = [f"{command_path} --help"]
     if hints:
         print_line("")
     for hint in dict.fromkeys(hints):
@@ -53,9 +58,20 @@ def print_click_error(error: click.ClickException) -> None:
     """Write a wrong call the same way as any other error."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "mmprep"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print_line(error.format_message())
+        return
     print_line(f"mmprep: error: {error.format_message()}")
     print_line("")
     print_line(f"hint: {path} --help")
+
+
+def _opened(log: Path) -> TextIO:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.strerror}", where=f"--log-file {log}") from error
 
 
 class Console:
@@ -77,7 +93,7 @@ class Console:
         self._bar_wanted = mode == "always" or (mode == "auto" and sys.stderr.isatty())
         self._silent = quiet or mode == "never"
         self._quiet, self._verbose = quiet, verbose
-        self._log: TextIO | None = log.open("a", encoding="utf-8") if log else None
+        self._log = _opened(log) if log else None
         self._bar: Any = None
         self._said: set[str] = set()
         self._n_done = self._n_items = self._n_failed = self._n_bytes = 0
@@ -160,6 +176,16 @@ def print_json(value: Mapping[str, Any]) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
+def summary(result: Any) -> str:
+    """Say in a line what a step did."""
+    if result.status == "up-to-date":
+        return f"{result.record.parent}: up to date"
+    records, n_bytes = result.totals["records"], result.totals["bytes"]
+    size = f"{records} records, {n_bytes / 1e6:.1f} MB"
+    reused = f", {result.n_reused} of {result.n_tasks} tasks reused" if result.n_reused else ""
+    return f"{result.record.parent}: {size}{reused}"
+
+
 def print_result(result: Any, *, as_json: bool, quiet: bool) -> None:
     """Write what a step did: the record's path, or one JSON object."""
     if as_json:
@@ -178,6 +204,8 @@ def print_result(result: Any, *, as_json: bool, quiet: bool) -> None:
             print_line(f"mmprep: would: {name} {value}")
     else:
         click.echo(str(result.record))
+    if result.status != "planned" and not quiet:
+        print_line(f"mmprep: {summary(result)}")
     if result.failures and not quiet:
         print_line(
             f"mmprep: warning: published without {len(result.failures)} failed items,"

@@ -273,8 +273,8 @@ def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int
 
     Of all places that both maps allow, the one is chosen after which the mapped stamps depart
     least from an even spacing: sum |step - period| over all steps, where only the step over the
-    jump differs between the places. A step of just the jump's size wins over a larger one. The
-    recording may also lie on one side of the jump, which costs nothing where it is possible.
+    jump differs between the places. The recording may also lie on one side of the jump, which
+    costs nothing where it is possible.
     """
     before, after = pair
     low_ns, high_ns = _target_span(before)[1], _target_span(after)[0]
@@ -283,7 +283,7 @@ def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int
     period = int(np.median(step)) if step.size else 0
     jump = abs(int(after.source_ns[0] - before.source_ns[-1]) - (high_ns - low_ns))
     too_late, too_early = old > high_ns + abs(period), new < low_ns - abs(period)
-    cost = _unevenness(np.abs(new[1:] - old[:-1] - period), np.abs(step - period), jump)
+    cost = _unevenness(new[1:] - old[:-1] - period, np.diff(old) - period, jump)
     cost[too_late[:-1] | too_early[1:]] = np.inf
     best = int(np.argmin(cost)) + 1 if cost.size else 0
     may_be_before, may_be_after = np.mean(too_late) < RARE, np.mean(too_early) < RARE
@@ -295,9 +295,13 @@ def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int
 
 
 def _unevenness(bridged_ns: IntArray, plain_ns: IntArray, jump_ns: int) -> FloatArray:
-    """Say what a jump at each step costs against none, ns; ties go to the step of its size."""
-    tie = np.minimum(bridged_ns, jump_ns) - np.minimum(plain_ns, jump_ns)
-    return np.asarray((bridged_ns - plain_ns) + 0.01 * tie, dtype=np.float64)
+    """Say what a jump at each step costs against none, ns; ties go to the step of its size.
+
+    Departures beyond four times the jump are gaps or glitches, larger or smaller ones alike.
+    """
+    bridged, plain = (np.minimum(np.abs(d), 4 * jump_ns) for d in (bridged_ns, plain_ns))
+    tie = np.minimum(bridged, jump_ns) - np.minimum(plain, jump_ns)
+    return np.asarray((bridged - plain) + 0.01 * tie, dtype=np.float64)
 
 
 def _share(segment: Segment, stamps_ns: IntArray) -> float:

@@ -23,6 +23,7 @@ import json
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
@@ -36,16 +37,22 @@ from mmprep.loaders import sampler
 from mmprep.loaders.index import ABSENT, Index, Meta, read_index
 from mmprep.manifest import codec
 from mmprep.manifest.model import Dataset, Record
-from mmprep.shards import ShardFiles
+from mmprep.shards import MAX_OPEN, ShardFiles
 from mmprep.timebase import BoolArray, IntArray
 
 AnyArray: TypeAlias = NDArray[Any]
 Item: TypeAlias = dict[str, Any]
 Fill: TypeAlias = float | Literal["nan"]
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 RECORD = "dataset.json"
 MANIFEST = "manifest.jsonl"
 VALID = ".valid"
+MAX_OPEN_MOST = 4096
 
 _meta_decoder = msgspec.json.Decoder(Meta)
 
@@ -342,7 +349,7 @@ class _Opened:
     masked: frozenset[str]
     maps: ShardFiles
     verify: bool
-    paths: dict[str, Path]
+    paths: dict[str, str]
 
     def piece(self, name: str, number: int) -> _Piece:
         """Read one record's part of a stream."""
@@ -384,14 +391,14 @@ class _Opened:
             )
         return rows.view(np.ndarray)[begin:end]
 
-    def _checked(self, name: str) -> Path:
+    def _checked(self, name: str) -> str:
         """Resolve a file's name, once a process; with `verify` compare its sha256."""
         path = self.paths.get(name)
         if path is None:
-            path = files.inside(self.root, name)
+            found = files.inside(self.root, name)
             if self.verify:
-                _verify(path, name, self.dataset)
-            self.paths[name] = path
+                _verify(found, name, self.dataset)
+            path = self.paths[name] = str(found)
         return path
 
 
@@ -413,10 +420,22 @@ def _open(root: Path, split: str | None, *, verify: bool) -> _Opened:
             for name, column in index.columns.items()
             if column.is_table or any(_mask_path(path) in names for path in column.paths)
         ),
-        maps=ShardFiles(),
+        maps=ShardFiles(_max_open()),
         verify=verify,
         paths={},
     )
+
+
+def _max_open() -> int:
+    """Take half of the files that this process may have open, each map holds one.
+
+    A shuffled epoch touches shards at random, so a limit below their number opens one anew for
+    nearly every record, which costs more than reading it.
+    """
+    if resource is None:
+        return MAX_OPEN
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_OPEN_MOST if soft < 0 else max(16, min(soft // 2, MAX_OPEN_MOST))
 
 
 def _root(path: Path) -> Path:
@@ -468,16 +487,17 @@ def _mapped(manifest: Path) -> mmap.mmap | bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+@cache
 def _mask_path(path: str) -> str:
     folder, _, name = path.rpartition("/")
     return f"{folder}{VALID}/{name}"
 
 
-def _of_table(path: Path, name: str, rows: tuple[int, int]) -> _Piece:
+def _of_table(path: str, name: str, rows: tuple[int, int]) -> _Piece:
     """Read the numeric columns of a table; a row is valid if any of them is there."""
     from mmprep import tables
 
-    values = tables.read_stream(path, name, rows=rows).data
+    values = tables.read_stream(Path(path), name, rows=rows).data
     return _Piece(values, ~np.isnan(values).all(axis=1))
 
 

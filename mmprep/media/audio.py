@@ -114,13 +114,18 @@ class Audio:
 
     @property
     def is_short(self) -> bool:
-        """Whether samples are missing that the header claims.
+        """Whether samples are missing that the header claims."""
+        return is_short(self.codec, self.n_declared, self.n_decoded)
 
-        Coded audio may lack up to 4096: headers count the encoder's delay or not.
-        """
-        exact = any(name in self.codec for name in ("pcm", "flac", "float", "double", "alac"))
-        allowed = 0 if exact else CODED_SLACK
-        return self.n_declared is not None and self.n_declared - self.n_decoded > allowed
+
+def is_short(codec: str, n_declared: int | None, n_decoded: int) -> bool:
+    """Say whether samples are missing that a header claims.
+
+    Coded audio may lack up to 4096: headers count the encoder's delay or not.
+    """
+    exact = any(name in codec for name in ("pcm", "flac", "float", "double", "alac"))
+    allowed = 0 if exact else CODED_SLACK
+    return n_declared is not None and n_declared - n_decoded > allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,6 +466,11 @@ class AudioReader:
     def n_errors(self) -> int:
         """Packets so far that couldn't be decoded."""
         return self._source.n_errors
+
+    @property
+    def is_short(self) -> bool:
+        """Whether, at the end, samples are missing that the header claims."""
+        return is_short(self.info.codec, self.info.n_declared, self.n_decoded)
 
     @property
     def stamp_error_s(self) -> float:

@@ -37,7 +37,7 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.datasets import InputDataset
-from mmprep.steps.inputs import expand
+from mmprep.steps.inputs import expand, size_of
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.sounds import suffix_of
@@ -226,7 +226,7 @@ def _named_plan(config: Config) -> _Plan:
     item = Item(
         config.session,
         unique,
-        sum(files.stamp(path).n_bytes for path in unique),
+        sum(size_of(path) for path in unique),
         {"streams": described},
         config.session,
     )
@@ -469,7 +469,7 @@ def _media(data: InputDataset, source: str | None, config: Config) -> str | None
 
 
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:
-    n_bytes = sum(files.stamp(spec.path).n_bytes for spec in specs)
+    n_bytes = sum(size_of(spec.path) for spec in specs)
     return Item(group.id, (), n_bytes, {"streams": [s.to_json() for s in specs]}, group.id)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ def check(
     UsageError
         The folder holds no data set, or `--subset` is no part.
     """
-    root = Path(path)
+    root = datasets.folder_of(path)
     record = root / validate.RECORD
     if not record.is_file():
         raise UsageError(
@@ -31,9 +30,10 @@ def check(
             where=path,
             hint="name a folder that a mmprep command wrote",
         )
+    manifest = root / validate.MANIFEST
     return validate.validate(
         record.read_bytes(),
-        codec.scan_manifest(root / validate.MANIFEST),
+        codec.scan_manifest(manifest) if manifest.is_file() else (),
         folder.Folder(root),
         checksums=checksums,
         subset=validate.parse_subset(subset),

@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.sources import e4, text
 from mmprep.sources.base import Claim, is_companion
-from mmprep.steps.inputs import Inputs
+from mmprep.steps.inputs import Inputs, size_of
 from mmprep.steps.layout import Layout, Place
 
 TABLE_READERS = {"e4": e4, "text": text}
@@ -190,7 +189,7 @@ def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | No
     item_id, session, stream = _names(claim, place, stem, inputs.root.name)
     own = {part: part for part in _stream_names(claim)}
     streams = own if claim.reader == "e4" else dict.fromkeys(own, stream)
-    n_bytes = sum(files.stamp(inputs.path(name)).n_bytes for name in claim.files)
+    n_bytes = sum(size_of(inputs.path(name)) for name in claim.files)
     clock = _clock(inputs.root, stem) if claim.id_path else None
     return Claimed(claim, item_id, session, stream, streams, n_bytes, place, clock)
 

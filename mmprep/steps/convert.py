@@ -271,6 +271,7 @@ def _write_tables(
 ) -> list[Outcome]:
     options = msgspec.to_builtins(plan.options, enc_hook=str)
     schemas = _merged(_probe(session, items, options))
+    _check_units(plan.options, schemas)
     todo = [item for item in items if item.id in {i for s in schemas.values() for i in s.ids}]
     done: dict[str, Outcome] = {}
     while todo:
@@ -285,6 +286,19 @@ def _write_tables(
                 done[item.source], {"widen": (done[item.source].value or {}).get("widen", {})}
             )
     return [done[item.source] for item in items if item.source in done]
+
+
+def _check_units(options: TextOptions, schemas: Mapping[str, _StreamSchema]) -> None:
+    """Refuse `--unit` for a column that no table has."""
+    columns = [column for one in schemas.values() for column in one.schema.columns]
+    known = {column.source_name or column.name for column in columns}
+    unknown = [name for name, _ in options.units if name not in known]
+    if schemas and unknown:
+        raise UsageError(
+            f"there is no column {unknown[0]!r}",
+            where="--unit",
+            hint=f"columns: {', '.join(sorted(known))}",
+        )
 
 
 def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) -> list[Outcome]:
@@ -475,3 +489,10 @@ def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
             session.progress.say(note)
         for note in fact.get("warnings", ()):
             session.progress.warn(note)
+    unlike = [(source, fact["lengths"]) for source, fact in facts.items() if fact.get("lengths")]
+    if unlike:
+        source, (decoded, declared) = unlike[0]
+        session.progress.say(
+            f"{len(unlike)} files hold another number of samples than they declare"
+            f" ({source}: {decoded}, declared {declared}); what was decoded counts"
+        )

@@ -76,6 +76,12 @@ class InputDataset:
         return Path(note["media_root"]) if note.get("media_root") else None
 
 
+def folder_of(path: str | Path) -> Path:
+    """Give the folder of a data set that is named itself, or by its dataset.json."""
+    named = Path(path)
+    return named.parent if named.name == RECORD and named.is_file() else named
+
+
 def load(folder: str | Path) -> InputDataset:
     """Read a data set.
 
@@ -86,7 +92,7 @@ def load(folder: str | Path) -> InputDataset:
     DataError
         dataset.json or a line of the manifest is malformed.
     """
-    path = Path(folder)
+    path = folder_of(folder)
     try:
         data = (path / RECORD).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:

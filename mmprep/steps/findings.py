@@ -18,6 +18,8 @@ class Findings:
     ----------
     clock : str, optional
         The name of the item's clock evidence among the files.
+    lengths : (int, int), optional
+        Samples decoded and declared, where they differ.
     """
 
     job: Job
@@ -29,6 +31,7 @@ class Findings:
     start_ns: int | None = None
     n_rejected: int = 0
     text: str | None = None
+    lengths: tuple[int, int] | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -58,6 +61,7 @@ class Findings:
             "start_ns": self.start_ns,
             "n_rejected": self.n_rejected,
             "text": self.text,
+            "lengths": self.lengths,
             "notes": self.notes,
             "warnings": self.warnings,
         }

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from mmprep import files
 from mmprep.errors import UsageError
 
 RECORD, MARK = "dataset.json", ".mmprep"
@@ -93,6 +94,21 @@ def _matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern)
 
 
+def size_of(path: str) -> int:
+    """Give the bytes of an input.
+
+    Raises
+    ------
+    UsageError
+        It is not there: removed meanwhile, or a link that leads nowhere.
+    """
+    try:
+        return files.stamp(path).n_bytes
+    except OSError as error:
+        hint = "leave it out with --exclude" if Path(path).is_symlink() else None
+        raise UsageError(f"{error.strerror}", where=path, hint=hint) from error
+
+
 def _from_stdin(arguments: Sequence[str]) -> Iterator[str]:
     for argument in arguments:
         if argument == "-":
@@ -107,10 +123,13 @@ def _absolute(path: str | Path) -> Path:
 
 def _existing(argument: str) -> Path:
     path = _absolute(argument)
-    if not path.exists():
-        raise UsageError(
-            "does not exist", where=argument, hint="check the path, or the folder you are in"
-        )
+    hint = "check the path, or the folder you are in"
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise UsageError(f"{error.strerror}", where=argument, hint=hint) from error
+    if not exists:
+        raise UsageError("does not exist", where=argument, hint=hint)
     return path
 
 

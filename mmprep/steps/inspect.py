@@ -45,14 +45,17 @@ def inspect(argument: str, options: TextOptions | None = None) -> Facts:
         It can't be read, or no reader knows it.
     """
     name, _, wanted = (argument, "", "") if Path(argument).exists() else argument.partition("#")
-    path = Path(name)
+    path = datasets.folder_of(name)
     if not path.exists():
-        raise UsageError("does not exist", where=name)
+        raise UsageError(
+            "does not exist", where=name, hint="check the path, or the folder you are in"
+        )
     facts = {"path": name, **_reader(path)(path, options or TextOptions())}
     if wanted:
+        known = ", ".join(s["name"] for s in facts["streams"])
         facts["streams"] = [s for s in facts["streams"] if s["name"] == wanted]
         if not facts["streams"]:
-            raise UsageError(f"there is no stream {wanted!r}", where=name)
+            raise UsageError(f"there is no stream {wanted!r}", where=name, hint=f"streams: {known}")
     return facts
 
 

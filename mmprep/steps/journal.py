@@ -90,7 +90,7 @@ def read(path: Path) -> dict[str, Entry]:
     """Read a journal; what is missing or torn is simply not there."""
     try:
         lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     entries = (_decode(line) for line in lines[:-1])
     return {entry.key: entry for entry in entries if entry is not None}

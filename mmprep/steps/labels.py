@@ -24,6 +24,7 @@ from mmprep.manifest.model import LabelValue, Record, field_value
 
 NULLS = frozenset({"", "n/a", "N/A", "NA", "NaN", "nan", "NULL", "null"})
 INTERVAL = ("begin_s", "end_s")
+MAX_INT = 2**63  # larger ones are ids, and no JSON writer takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +177,14 @@ def value(text: str) -> LabelValue:
         return None
     if text.lstrip("+-").startswith("0") and text.lstrip("+-")[1:2].isdigit():
         return text
-    for kind in (int, float):
+    if "_" in text:  # Python reads 1_2 as 12, nobody else does
+        return text
+    for kind, limit in ((int, MAX_INT), (float, float("inf"))):
         try:
             number = kind(text)
         except ValueError:
             continue
-        return number if abs(number) < float("inf") else text
+        return number if abs(number) < limit else text
     return text
 
 

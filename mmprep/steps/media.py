@@ -82,14 +82,14 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
 
 
 def _compare(findings: Findings, reader: AudioReader) -> None:
-    """Say where a header claims another length than was decoded."""
-    declared, source = reader.info.n_declared, findings.item.source
+    """Keep both lengths; warn where samples are missing that the header claims."""
+    declared, decoded, source = reader.info.n_declared, reader.n_decoded, findings.item.source
     if reader.n_errors:
         findings.warnings.append(f"{source}: {reader.n_errors} packets could not be decoded")
-    if declared is not None and declared != reader.n_decoded:
-        findings.warnings.append(
-            f"{source}: {reader.n_decoded} samples were decoded, {declared} declared"
-        )
+    if reader.is_short:
+        findings.warnings.append(f"{source}: {decoded} samples were decoded, {declared} declared")
+    if declared is not None and declared != decoded:
+        findings.lengths = (decoded, declared)
 
 
 def _video(findings: Findings, stream: str) -> None:

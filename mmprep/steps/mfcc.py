@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import files
 from mmprep import mfcc as core
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref
@@ -37,7 +36,7 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
-from mmprep.steps.inputs import expand
+from mmprep.steps.inputs import expand, size_of
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
@@ -184,7 +183,7 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
 
 
 def _file_item(path: str, name: str, item_id: str) -> Item:
-    return Item(item_id, (path,), files.stamp(path).n_bytes, {}, name)
+    return Item(item_id, (path,), size_of(path), {}, name)
 
 
 def _dataset_plan(data: datasets.InputDataset, shard_size: int, config: Config) -> _Plan:

@@ -76,6 +76,8 @@ def run(
     with base.open_run(
         STEP, content, options, root=data.folder, engine=engine, progress=progress
     ) as session:
+        if options.dry_run:
+            return session.preview([], data.dataset.totals.bytes)
         for name, near in placing.closeness.items():
             session.progress.say(_close_text(name, near))
         return session.commit(_contents(data, placing, config))
@@ -96,7 +98,7 @@ def _contents(data: datasets.InputDataset, placing: _Placing, config: Config) ->
         placed=data.carried(),
         splits=splits,
         labels=found.label_counts(weights),
-        extra_inputs=(data.record_path,),
+        extra_inputs=(data.record_path, *_list_files(config.lists)),
         media_root=data.media_root,
         n_rejected_rows=data.dataset.totals.rejected_rows,
         extra=data.dataset.extra,
@@ -155,6 +157,10 @@ def _lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise DataError("is not UTF-8", where=str(path)) from error
     return [line.split()[0] for line in text.splitlines() if line.strip()]
+
+
+def _list_files(text: str | None) -> list[str]:
+    return [str(path.absolute()) for path in _list_paths(text).values()] if text else []
 
 
 def _list_hashes(text: str | None) -> dict[str, str] | None:

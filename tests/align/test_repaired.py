@@ -142,8 +142,8 @@ FAULTS = st.lists(
 
 def broken(faults):
     stamps = np.arange(400, dtype=np.int64) * 7_812_500
-    for fault, at, size in faults:
-        at %= max(stamps.size, 1)
+    for fault, where, size in faults:
+        at = where % max(stamps.size, 1)
         if fault == "repeat":
             stamps = np.insert(stamps, at, stamps[at : at + size])
         elif fault == "jump":

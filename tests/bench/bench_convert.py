@@ -1,0 +1,70 @@
+"""Tables to Parquet against DuckDB and Polars; sound to shards against a bare loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench import made
+from tests.bench.measure import Note, Row, Size, compare, mmprep, peer, tree_bytes
+
+CORPUS_BYTES = 1.2e12
+SMALL_BYTES = 150_000
+
+
+def rows(place: Path, size: Size) -> Iterator[Row | Note]:
+    """Compare one large table, many small ones, and sound."""
+    yield from _large(place, size)
+    yield from _small(place, size)
+    yield from _sound(place, size)
+
+
+def _large(place: Path, size: Size) -> Iterator[Row | Note]:
+    source, out = place / "raw" / "large.tsv", place / "large"
+    duck, polars = place / "duckdb.parquet", place / "polars.parquet"
+    made.table(source, size.table_bytes)
+    n_bytes = source.stat().st_size
+    found = list(
+        compare(
+            f"convert a table of {n_bytes / 1e6:.0f} MB",
+            mmprep("convert", source, "-o", out, writes=out),
+            [
+                peer("DuckDB COPY zstd", "duckdb_copy", source, duck, needs=("duckdb",)),
+                peer("Polars sink zstd", "polars_sink", source, polars, needs=("polars",)),
+            ],
+            size,
+        )
+    )
+    yield from found
+    sizes = {"mmprep": out / "tables", "DuckDB": duck, "Polars": polars}
+    shown = ", ".join(
+        f"{name} {n_bytes / tree_bytes(path):.2f} : 1"
+        for name, path in sizes.items()
+        if path.exists()
+    )
+    yield Note(f"sizes: {shown}")
+    if found:
+        rate = n_bytes / found[0].ours_s
+        yield Note(f"{rate / 1e6:.0f} MB/s: 1.2 TB in {CORPUS_BYTES / rate / 3600:.2f} h")
+
+
+def _small(place: Path, size: Size) -> Iterator[Row | Note]:
+    source, out, duck = place / "small", place / "small-out", place / "small-duckdb"
+    made.tables(source, size.n_small, min(SMALL_BYTES, size.table_bytes))
+    yield from compare(
+        f"convert {size.n_small} tables of 150 kB",
+        mmprep("convert", source, "-o", out, writes=out),
+        [peer("DuckDB loop", "duckdb_loop", source, duck, needs=("duckdb",), writes=duck)],
+        size,
+    )
+
+
+def _sound(place: Path, size: Size) -> Iterator[Row | Note]:
+    source, out, bare = place / "sound", place / "sound-out", place / "sound-bare"
+    length_s = made.sounds(source, size.n_sounds)
+    yield from compare(
+        f"convert {size.n_sounds} wavs, {length_s / 60:.0f} min",
+        mmprep("convert", source, "-o", out, writes=out),
+        [peer("read, write, sha256; two procs", "copy_sounds", source, bare, writes=bare)],
+        size,
+    )
