@@ -10,93 +10,26 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import align, media, tables
-from mmprep.errors import DataError, UsageError
-from mmprep.shards import ShardWriter, shard_limit
+from mmprep import align, tables
+from mmprep.errors import UsageError
 from mmprep.signals import Stream
 from mmprep.steps import streams, sync
 from mmprep.steps.journal import FileNote
-from mmprep.steps.shardbook import shard_name
+from mmprep.steps.modality import Modality, Wish
+from mmprep.steps.pixels import Pixels
 from mmprep.steps.streams import Clocked
 from mmprep.steps.tasks import Item, Job
-from mmprep.timebase import NS_PER_S, BoolArray, rate, rate_number, rate_text
+from mmprep.steps.windowshards import WindowShards
+from mmprep.timebase import NS_PER_S, BoolArray
 
 BLOCK_BYTES = 16 * 2**20
 Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What the caller asked for, for all sessions."""
-
-    window_s: Fraction
-    hop_s: Fraction
-    rates_hz: Mapping[str, Fraction]
-    rate_hz: Fraction | None
-    cover: str
-    on_gap: str
-    tolerance_s: float | None
-    min_valid: float
-    methods: Mapping[str, str]
-    frames: tuple[int, int] | None
-    gray: bool
-    fit: str
-    session_clock: str | None
-    shard_size: int
-
-    @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> Wish:
-        """Read the spec of a task."""
-        frames = spec["frames"]
-        return cls(
-            window_s=Fraction(spec["window"]),
-            hop_s=Fraction(spec["hop"]),
-            rates_hz={name: rate(text) for name, text in spec["rates"].items()},
-            rate_hz=rate(spec["rate"]) if spec["rate"] else None,
-            cover=spec["cover"],
-            on_gap=spec["on_gap"],
-            tolerance_s=spec["tolerance_s"],
-            min_valid=spec["min_valid"],
-            methods=spec["methods"],
-            frames=(frames[0], frames[1]) if frames else None,
-            gray=spec["gray"],
-            fit=spec["fit"],
-            session_clock=spec["session_clock"],
-            shard_size=spec["shard_size"],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Modality:
-    """A stream on its way onto the windows."""
-
-    clocked: Clocked
-    repaired: align.Repaired
-    rate_hz: Fraction
-    method: str
-    ledger: align.Ledger
-    pixels: Pixels | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name in the data set."""
-        return self.clocked.name
-
-    @property
-    def row_bytes(self) -> int:
-        """About how many bytes a sample takes."""
-        if self.pixels is not None:
-            return self.pixels.n_bytes
-        return 4 * int(np.prod(self.repaired.source.shape[1:], dtype=np.int64))
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -123,7 +56,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
         hop_s=wish.hop_s,
         cover=wish.cover,
     )
-    with _Windows(job.folder, wish.shard_size) as written:
+    with WindowShards(job.folder, wish.shard_size) as written:
         records, counts = _cut(chosen, plan, wish, written)
         shards = written.close()
     placed = [_write_events(job, item, one, plan, value) for one in events]
@@ -179,7 +112,7 @@ def _modality(one: Clocked, given: Fraction | None, wish: Wish, notes: list[str]
     method = wish.methods.get(one.name) or align.default_method(repaired, rate_hz)
     pixels = None
     if wish.frames is not None and repaired.kind == "video":
-        pixels = Pixels.of(one, wish)
+        pixels = Pixels.of(one, wish.frames, gray=wish.gray, fit=wish.fit)
     return Modality(one, repaired, rate_hz, method, align.Ledger(repaired), pixels)
 
 
@@ -205,7 +138,7 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
 
 
 def _cut(
-    chosen: list[Modality], plan: align.WindowPlan, wish: Wish, written: _Windows
+    chosen: list[Modality], plan: align.WindowPlan, wish: Wish, written: WindowShards
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Resample block by block, keep the windows that may stay, write them."""
     records: list[dict[str, Any]] = []
@@ -252,7 +185,11 @@ def _resampled(
 
 
 def _records(
-    chosen: list[Modality], plan: align.WindowPlan, kept: align.Kept, begin: int, written: _Windows
+    chosen: list[Modality],
+    plan: align.WindowPlan,
+    kept: align.Kept,
+    begin: int,
+    written: WindowShards,
 ) -> list[dict[str, Any]]:
     numbers = begin + np.flatnonzero(kept.keep)
     bounds = {m.name: _bounds(m, plan, numbers) for m in chosen}
@@ -283,197 +220,6 @@ def _bounds(
     if bound is None:
         return [None] * len(numbers)
     return [round(float(pair.max()), 9) for pair in bound.reshape(-1, 2)]
-
-
-@dataclass(slots=True)
-class _Windows:
-    """The shards of all modalities of a session: values and masks side by side."""
-
-    folder: Path
-    shard_size: int
-    _open: dict[str, tuple[ShardWriter, ShardWriter]] = field(default_factory=dict)
-    _modalities: dict[str, Modality] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)
-    _places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    _files: list[list[Any]] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for pair in self._open.values():
-            for writer in pair:
-                writer.abandon()
-
-    def add(self, modality: Modality, values: NDArray[Any], valid: BoolArray) -> None:
-        """Append windows."""
-        self._modalities[modality.name] = modality
-        done = 0
-        while done < len(values):
-            writers, room = self._room(modality.name, values)
-            part = slice(done, done + room)
-            first, last = writers[0].write(_stored(values[part]))
-            writers[1].write(valid[part])
-            name = self._name(modality.name)
-            self._places.setdefault(modality.name, []).extend((name, k) for k in range(first, last))
-            done += last - first
-
-    def _name(self, modality: str) -> str:
-        return shard_name(modality, self._counts[modality] - 1)
-
-    def _room(self, name: str, values: NDArray[Any]) -> tuple[tuple[ShardWriter, ShardWriter], int]:
-        row_bytes = max(_stored(values[:1]).nbytes, 1)
-        if name in self._open:
-            limit = shard_limit(self._counts[name] - 1, self.shard_size)
-            room = limit // row_bytes - self._open[name][0].n_rows
-            if room > 0:
-                return self._open[name], room
-            self._finish(name)
-        number = self._counts.get(name, 0)
-        self._counts[name] = number + 1
-        shape, dtype = values.shape[1:], _stored(values[:0]).dtype
-        self._open[name] = (
-            self._writer(shard_name(name, number), dtype, shape),
-            self._writer(shard_name(f"{name}.valid", number), np.dtype(bool), shape[:1]),
-        )
-        return self._open[name], max(shard_limit(number, self.shard_size) // row_bytes, 1)
-
-    def _writer(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ShardWriter:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return ShardWriter(path, dtype, shape)
-
-    def _finish(self, name: str) -> None:
-        modality = self._modalities[name]
-        for key, writer in zip((name, f"{name}.valid"), self._open.pop(name), strict=True):
-            shard = writer.close()
-            path = shard.path.relative_to(self.folder).as_posix()
-            self._files.append([path, shard.n_bytes, shard.sha256])
-            is_mask = key != name
-            repaired = modality.repaired
-            self._done.setdefault(key, []).append(
-                {
-                    "path": path,
-                    "rows": shard.n_rows,
-                    "dtype": np.dtype(shard.dtype).name,
-                    "row_shape": list(shard.row_shape),
-                    "rate_hz": rate_text(modality.rate_hz),
-                    "channels": None if is_mask else list(repaired.channels) or None,
-                    "units": None if is_mask else list(repaired.units) or None,
-                    "kind": "mask" if is_mask else repaired.kind,
-                }
-            )
-
-    def places(self, name: str, n: int) -> list[dict[str, Any]]:
-        """Give the places of the last n windows."""
-        found = self._places.get(name, [])[-n:] if n else []
-        rate_hz = rate_number(self._modalities[name].rate_hz)
-        return [{"shard": shard, "row": row, "rate_hz": rate_hz} for shard, row in found]
-
-    def close(self) -> dict[str, Any]:
-        """Finish all shards."""
-        for name in list(self._open):
-            self._finish(name)
-        return {"files": sorted(self._files), "shards": self._done}
-
-
-def _stored(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype == object:
-        raise DataError("text has no place in a window", hint="take it as events: kind=events")
-    return values
-
-
-# Pixels -------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Pixels:
-    """The pictures of a video, decoded forward once.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    size : (width, height)
-    """
-
-    path: str
-    size: tuple[int, int]
-    gray: bool
-    fit: str
-    scan: Any
-    _feed: Iterator[tuple[int, NDArray[np.uint8]]] | None = None
-    _cache: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
-    _read_to: int = -1
-
-    @classmethod
-    def of(cls, one: Clocked, wish: Wish) -> Pixels:
-        """Open the pictures of a stream.
-
-        Raises
-        ------
-        UsageError
-            The file that holds them is not known.
-        """
-        spec = one.opened.spec
-        path = spec.media or (spec.path if spec.form == "video" else None)
-        if path is None or not Path(path).is_file():
-            raise UsageError(
-                f"the video {path or spec.name!r} is not there",
-                where=spec.name,
-                hint="--media-root DIR names the folder that holds the sources",
-            )
-        scan = one.opened.scan or media.scan_video(path)
-        return cls(path, wish.frames or (0, 0), wish.gray, wish.fit, scan)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of a picture."""
-        return self.size[1], self.size[0], 1 if self.gray else 3
-
-    @property
-    def n_bytes(self) -> int:
-        """The bytes of a picture."""
-        return int(np.prod(self.shape))
-
-    def of_ranks(
-        self, ranks: NDArray[np.int32], valid: BoolArray
-    ) -> tuple[NDArray[np.uint8], BoolArray]:
-        """Give the pictures of frame ranks; 0 and not valid where a frame can't be decoded."""
-        pictures = np.zeros((*ranks.shape, *self.shape), np.uint8)
-        found = valid.copy()
-        wanted = sorted({int(rank) for rank in ranks[valid]})
-        self._read(wanted)
-        for index in zip(*np.nonzero(valid), strict=True):
-            picture = self._cache.get(int(ranks[index]))
-            if picture is None:
-                found[index] = False
-            else:
-                pictures[index] = picture
-        return pictures, found
-
-    def _read(self, wanted: list[int]) -> None:
-        """Decode up to the last wanted frame; forget those before the first."""
-        if not wanted:
-            return
-        for rank in [rank for rank in self._cache if rank < wanted[0]]:
-            del self._cache[rank]
-        if self._feed is None:
-            rest = range(wanted[0], self.scan.n_frames)
-            self._feed = media.read_frames(
-                self.path, rest, self.size, gray=self.gray, fit=self.fit, scan=self.scan
-            )
-        while self._read_to < wanted[-1]:
-            rank, picture = next(self._feed, (self.scan.n_frames, None))
-            self._read_to = rank
-            if picture is not None and rank >= wanted[0]:
-                self._cache[rank] = picture
 
 
 # Events -------------------------------------------------------------------------------------------

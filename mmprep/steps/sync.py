@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from mmprep import align
+from mmprep.steps.modality import Modality
 from mmprep.timebase import Evidence, Exchanges, Fixes, rate_text
-
-if TYPE_CHECKING:
-    from mmprep.steps.session import Modality
 
 MAX_LISTED = 2000
 
