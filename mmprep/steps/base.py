@@ -18,14 +18,12 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,25 +31,15 @@ import msgspec
 
 from mmprep import files
 from mmprep.errors import DataError, TransientError, UsageError
-from mmprep.manifest import codec
-from mmprep.manifest.model import (
-    Dataset,
-    FileEntry,
-    LabelCount,
-    Modality,
-    Record,
-    Session,
-    Totals,
-    label_name,
-)
 from mmprep.steps import journal
+from mmprep.steps.contents import RECORD, Contents, Made, Placed, StepName, Written
 from mmprep.steps.tasks import Failure, Item, Outcome, Task, Work, changed_failure
 
-RECORD = "dataset.json"
 MARK = ".mmprep"
 _KEPT_ON_CLEARING = frozenset({MARK})
 
 __all__ = [
+    "RECORD",
     "Contents",
     "FailedItemsError",
     "Failure",
@@ -133,67 +121,6 @@ class RunOptions:
     lock_wait_s: float = 0.0
     verify_inputs: bool = False
     cpus: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class StepName:
-    """Which step it is; the version changes when its results do.
-
-    Parameters
-    ----------
-    record : str
-        Its commit record: dataset.json, or that of foreign files.
-    """
-
-    name: str
-    version: int
-    record: str = RECORD
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A file of the data set: where it lies now, its size and sha256."""
-
-    source: Path
-    n_bytes: int
-    sha256: str
-
-
-@dataclass(slots=True)
-class Contents:
-    """A data set before it is written.
-
-    Parameters
-    ----------
-    records : list of Record
-        In order; their streams name final places.
-    placed : dict
-        Final name -> Placed, shards and all other files.
-    extra_inputs : tuple of str
-        Files that belong to no task (labels, datasets).
-    media_root : Path, optional
-        Where the records' sources lie.
-    texts : dict
-        Small files by final name, their bytes.
-    with_manifest : bool
-        Write manifest.jsonl; foreign files have their own.
-    folders : tuple of str
-        The folders that were walked: a new file in one of them makes the data set stale.
-    """
-
-    records: Sequence[Record]
-    modalities: dict[str, Modality] = field(default_factory=dict)
-    sessions: dict[str, Session] = field(default_factory=dict)
-    placed: dict[str, Placed] = field(default_factory=dict)
-    splits: dict[str, Any] = field(default_factory=dict)
-    labels: dict[str, LabelCount] = field(default_factory=dict)
-    extra_inputs: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    media_root: Path | None = None
-    n_rejected_rows: int = 0
-    texts: dict[str, bytes] = field(default_factory=dict)
-    with_manifest: bool = True
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +389,7 @@ class Run:
             More items failed than `--max-failures` allows.
         """
         self.check_failures()
-        written = _Written.of(self, contents)
+        written = Written.of(contents, self._made())
         status = "partial" if self.failures else "built"
         if not self.run.force and self._stands(written):
             status = "up-to-date"
@@ -480,6 +407,13 @@ class Run:
             msgspec.to_builtins(written.dataset.totals),
         )
 
+    def _made(self) -> Made:
+        """Say how the data set came to be."""
+        notes: dict[str, journal.InputNote] = {}
+        for entry in self._entries.values():
+            notes.update(entry.inputs)
+        return Made(self.step, self.options, self.root, tuple(self.failures), notes)
+
     def check_failures(self) -> None:
         """Stop if more items failed than `--max-failures` allows.
 
@@ -491,7 +425,7 @@ class Run:
         if len(self.failures) > allowed_failures(self.run.max_failures, self._n_items):
             raise FailedItemsError(self.failures, self._n_items)
 
-    def _stands(self, written: _Written) -> bool:
+    def _stands(self, written: Written) -> bool:
         try:
             if (self.out / self.step.record).read_bytes() != written.record:
                 return False
@@ -506,7 +440,7 @@ class Run:
         if (self.partial / self.step.record).exists():
             files.remove_tree(self.partial)
 
-    def _publish(self, written: _Written) -> None:
+    def _publish(self, written: Written) -> None:
         self._hold()
         _clear(self.partial)
         for name, placed in written.contents.placed.items():
@@ -518,7 +452,7 @@ class Run:
         files.write_whole(self.partial / self.step.record, written.record)
         self._exchange()
 
-    def _committed(self, written: _Written) -> bytes:
+    def _committed(self, written: Written) -> bytes:
         media_root = written.contents.media_root
         note = {
             "root": str(self.root),
@@ -539,115 +473,6 @@ class Run:
                 files.remove_tree(self.partial)
         files.remove_tree(self.out / MARK / "tasks")
         files.remove_tree(self.out / MARK / "journal.jsonl")
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The bytes of a data set's own files, and the sizes of all."""
-
-    contents: Contents
-    dataset: Dataset
-    record: bytes
-    texts: dict[str, bytes]
-    sizes: dict[str, int]
-    inputs: list[str]
-
-    @classmethod
-    def of(cls, run: Run, contents: Contents) -> _Written:
-        """Write a data set in memory; records are encoded once."""
-        inputs = run_inputs(run, contents)
-        texts = {**contents.texts, "inputs.jsonl": _input_lines(run, inputs)}
-        if contents.with_manifest:
-            texts["manifest.jsonl"] = b"".join(codec.encode_records(contents.records))
-        if run.failures:
-            texts["failures.jsonl"] = _lines(failure.line() for failure in run.failures)
-        sizes = {name: placed.n_bytes for name, placed in contents.placed.items()}
-        sizes |= {name: len(data) for name, data in texts.items()}
-        dataset = _dataset(run, contents, texts, sum(sizes.values()))
-        record = codec.encode_dataset(dataset)
-        return cls(contents, dataset, record, texts, sizes, list(inputs))
-
-
-def _dataset(run: Run, contents: Contents, texts: Mapping[str, bytes], n_bytes: int) -> Dataset:
-    shards = {shard.path for part in contents.modalities.values() for shard in part.shards}
-    entries = {
-        name: FileEntry(bytes=placed.n_bytes, sha256=placed.sha256)
-        for name, placed in contents.placed.items()
-        if name not in shards
-    }
-    entries |= {name: _entry(data) for name, data in texts.items()}
-    return Dataset(
-        mmprep_version=version("mmprep"),
-        step=run.step.name,
-        step_version=run.step.version,
-        options=run.options,
-        modalities=contents.modalities,
-        sessions=contents.sessions,
-        labels=contents.labels or count_labels(contents.records),
-        splits=contents.splits or count_splits(contents.records),
-        totals=Totals(
-            records=len(contents.records),
-            seconds=round(sum(record.duration_s for record in contents.records), 9),
-            bytes=n_bytes,
-            failures=len(run.failures),
-            rejected_rows=contents.n_rejected_rows,
-        ),
-        files=entries,
-        extra=contents.extra,
-    )
-
-
-def _entry(data: bytes) -> FileEntry:
-    return FileEntry(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-
-
-def count_labels(records: Iterable[Record]) -> dict[str, LabelCount]:
-    """Count the records of each class."""
-    counts: dict[str, int] = {}
-    for record in records:
-        if record.label is not None:
-            name = label_name(record.label)
-            counts[name] = counts.get(name, 0) + 1
-    return {name: LabelCount(count=count) for name, count in sorted(counts.items())}
-
-
-def count_splits(records: Iterable[Record]) -> dict[str, int]:
-    """Count the records of each split."""
-    counts: dict[str, int] = {}
-    for record in records:
-        if record.split is not None:
-            counts[record.split] = counts.get(record.split, 0) + 1
-    return dict(sorted(counts.items()))
-
-
-def run_inputs(run: Run, contents: Contents) -> dict[str, journal.InputNote | None]:
-    """List all inputs of a run, by path; those of no task have no note yet."""
-    notes: dict[str, journal.InputNote | None] = {}
-    for entry in run._entries.values():
-        notes.update(entry.inputs)
-    notes.update(dict.fromkeys(contents.extra_inputs))
-    return dict(sorted(notes.items()))
-
-
-def _input_lines(run: Run, inputs: Mapping[str, journal.InputNote | None]) -> bytes:
-    rows = []
-    for path, note in inputs.items():
-        text = (note.digest if note else "") or files.digest(path)
-        size = note.n_bytes if note else files.stamp(path).n_bytes
-        rows.append({"name": _input_name(path, run.root), "bytes": size, "digest": text})
-    return _lines(sorted(rows, key=lambda row: str(row["name"])))
-
-
-def _input_name(path: str, root: Path) -> str:
-    """Name an input below the root; one from elsewhere (a table of labels) by its own name."""
-    try:
-        return files.below(path, root)
-    except UsageError:
-        return Path(path).name
-
-
-def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
 def _stamps(task: Task) -> dict[str, files.FileStamp]:

@@ -1,0 +1,100 @@
+"""The pictures of a video in place of its frame indices, decoded forward once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import media
+from mmprep.errors import UsageError
+from mmprep.steps.streams import Clocked
+from mmprep.timebase import BoolArray
+
+
+@dataclass(slots=True)
+class Pixels:
+    """The pictures of a video, decoded forward once.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    size : (width, height)
+    """
+
+    path: str
+    size: tuple[int, int]
+    gray: bool
+    fit: str
+    scan: Any
+    _feed: Iterator[tuple[int, NDArray[np.uint8]]] | None = None
+    _cache: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    _read_to: int = -1
+
+    @classmethod
+    def of(cls, one: Clocked, size: tuple[int, int], *, gray: bool, fit: str) -> Pixels:
+        """Open the pictures of a stream.
+
+        Raises
+        ------
+        UsageError
+            The file that holds them is not known.
+        """
+        spec = one.opened.spec
+        path = spec.media or (spec.path if spec.form == "video" else None)
+        if path is None or not Path(path).is_file():
+            raise UsageError(
+                f"the video {path or spec.name!r} is not there",
+                where=spec.name,
+                hint="--media-root DIR names the folder that holds the sources",
+            )
+        scan = one.opened.scan or media.scan_video(path)
+        return cls(path, size, gray, fit, scan)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape of a picture."""
+        return self.size[1], self.size[0], 1 if self.gray else 3
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of a picture."""
+        return int(np.prod(self.shape))
+
+    def of_ranks(
+        self, ranks: NDArray[np.int32], valid: BoolArray
+    ) -> tuple[NDArray[np.uint8], BoolArray]:
+        """Give the pictures of frame ranks; 0 and not valid where a frame can't be decoded."""
+        pictures = np.zeros((*ranks.shape, *self.shape), np.uint8)
+        found = valid.copy()
+        wanted = sorted({int(rank) for rank in ranks[valid]})
+        self._read(wanted)
+        for index in zip(*np.nonzero(valid), strict=True):
+            picture = self._cache.get(int(ranks[index]))
+            if picture is None:
+                found[index] = False
+            else:
+                pictures[index] = picture
+        return pictures, found
+
+    def _read(self, wanted: list[int]) -> None:
+        """Decode up to the last wanted frame; forget those before the first."""
+        if not wanted:
+            return
+        for rank in [rank for rank in self._cache if rank < wanted[0]]:
+            del self._cache[rank]
+        if self._feed is None:
+            rest = range(wanted[0], self.scan.n_frames)
+            self._feed = media.read_frames(
+                self.path, rest, self.size, gray=self.gray, fit=self.fit, scan=self.scan
+            )
+        while self._read_to < wanted[-1]:
+            rank, picture = next(self._feed, (self.scan.n_frames, None))
+            self._read_to = rank
+            if picture is not None and rank >= wanted[0]:
+                self._cache[rank] = picture
