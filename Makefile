@@ -91,7 +91,7 @@ $(AMIGOS)/nemo/mmprep.json: AUDIO := flac
 -include $(wildcard $(OUT)/*/*.d)
 
 test: $(DEV) ## install what the tests need and run them all
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 check: $(DEV) ## format, lint, types, layer rule
 	$(BIN)/ruff format --check .

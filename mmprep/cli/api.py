@@ -125,7 +125,7 @@ def started(step: str, how: Mapping[str, Any]) -> Iterator[tuple[Engine, int]]:
 
 def write_depfile(path: Path, out: str, arguments: tuple[str, ...], result: StepResult) -> None:
     """Write the rule that make includes, naming inputs as the caller did."""
-    target = f"{out.rstrip('/')}/dataset.json"
+    target = f"{out.rstrip('/')}/{result.record.name}"
     named = [as_named(name, arguments) for name in result.inputs]
     rule = files.depfile(target, named).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,8 @@ def write_depfile(path: Path, out: str, arguments: tuple[str, ...], result: Step
 
 def as_named(path: str, arguments: tuple[str, ...]) -> str:
     """Give a path the form in which the caller named it: relative to the same folder."""
-    for argument in arguments:
+    for given in arguments:
+        argument = given if Path(given).exists() else given.partition("#")[0]
         whole = os.path.abspath(argument)  # noqa: PTH100 - `..` goes, links stay
         if path == whole or path.startswith(whole.rstrip("/") + "/"):
             return argument.rstrip("/") + path[len(whole.rstrip("/")) :]

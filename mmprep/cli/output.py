@@ -51,7 +51,8 @@ def print_error(error: MmprepError, command_path: str = "mmprep") -> None:
 
 
 def _located(message: str, source: str) -> str:
-    return message if source and source in message else f"{source}: {message}"
+    place, mark, _ = message.partition(": ")
+    return message if mark and source in place else f"{source}: {message}"
 
 
 def print_click_error(error: click.ClickException) -> None:

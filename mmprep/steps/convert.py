@@ -39,7 +39,7 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.claims import Claimed
-from mmprep.steps.inputs import expand
+from mmprep.steps.inputs import Inputs, expand
 from mmprep.steps.layout import PRESET_TEXTS, layout
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
@@ -187,6 +187,7 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
             where=config.labels,
             hint="give it to align",
         )
+    inputs = _without_labels(inputs, config.labels)
     found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
     patterns = (config.text,) if config.text else PRESET_TEXTS.get(config.layout or "", ())
     claimed = tuple(
@@ -203,6 +204,14 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
         parse_bytes(config.shard_size),
         label_table,
     )
+
+
+def _without_labels(inputs: Inputs, label_path: str | None) -> Inputs:
+    """Leave the table of labels out where it lies among the recordings."""
+    if label_path is None:
+        return inputs
+    whole = Path(label_path).absolute()
+    return replace(inputs, names=tuple(n for n in inputs.names if inputs.root / n != whole))
 
 
 def _content(config: Config, plan: _Plan) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mmprep import files
-from mmprep.errors import UsageError
+from mmprep.errors import DataError, UsageError
 
 RECORD, MARK = "dataset.json", ".mmprep"
 
@@ -68,6 +68,8 @@ def expand(
     ------
     UsageError
         A path does not exist, lies outside the root, or is the output itself.
+    DataError
+        A name is not UTF-8: no manifest could hold it.
     """
     paths = [_existing(argument) for argument in _from_stdin(arguments)]
     _refuse_output(paths, output)
@@ -77,10 +79,21 @@ def expand(
     found = dict(_files(raw, output))
     names = {name: named for path, named in found.items() if (name := _below(path, top))}
     kept = [name for name in names if chosen(name, include, exclude)]
+    _check_utf8(kept, top)
     folders = {str(Path(path).parent) for path, named in found.items() if not named}
     folders |= {str(path) for path in raw if path.is_dir()}
     named = frozenset(name for name in kept if names[name])
     return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets)
+
+
+def _check_utf8(names: Sequence[str], root: Path) -> None:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            shown = os.fsencode(root / name).decode(errors="backslashreplace")
+            hint = "rename it, or leave it out with --exclude"
+            raise DataError("its name is not UTF-8", where=shown, hint=hint) from error
 
 
 def chosen(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:

@@ -145,10 +145,15 @@ def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     first = text.partition("\n")[0]
     delimiter = next((mark for mark in "\t;," if mark in first), "\t")
     reader = csv.reader(text.splitlines(), delimiter=delimiter)
-    numbered = [(reader.line_num, cells) for cells in reader if cells]
+    try:
+        numbered = [(reader.line_num, cells) for cells in reader if cells]
+    except csv.Error as error:
+        raise DataError(f"{error}", where=f"{path}:{reader.line_num}") from error
     if not numbered:
         raise DataError("is empty", where=path)
     header = numbered[0][1]
+    if double := [name for name in header if header.count(name) > 1]:
+        raise DataError(f"two columns are called {double[0]!r}", where=f"{path}:{numbered[0][0]}")
     for line, cells in numbered:
         if len(cells) != len(header):
             raise DataError(f"{len(cells)} cells, expected {len(header)}", where=f"{path}:{line}")

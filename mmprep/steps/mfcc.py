@@ -245,13 +245,14 @@ def extract(job: Job) -> dict[str, Any]:
     spec = job.task.spec
     recipe = core.Recipe(**spec["recipe"])
     extractors: dict[Fraction, core.Extractor] = {}
+    rates: dict[Fraction, str] = {}
     records: dict[str, Any] = {}
     with RaggedShards(job.folder, spec["shard_size"]) as shards:
         for item in job.items():
             with job.attempt(item, "decode"):
                 samples, rate_hz, start_s = _sound(item, spec)
-                others = [(hz, "others") for hz in extractors]
-                _check_rates([*others, (rate_hz, item.source)], spec["rate"])
+                rates.setdefault(rate_hz, item.source)
+                _check_rates(rates.items(), spec["rate"])
                 if rate_hz not in extractors:
                     extractors[rate_hz] = core.Extractor(recipe, rate_hz)
                 extractor = extractors[rate_hz]

@@ -210,7 +210,10 @@ def _records(
 def _bounds(
     modality: Modality, plan: align.WindowPlan, numbers: NDArray[np.int64]
 ) -> list[float | None]:
-    """Bound the clock error in each window: the larger of those at its begin and end."""
+    """Bound the clock error in each window: the larger of those at its begin and end.
+
+    None where the clock has no evidence, or evidence that bounds nothing.
+    """
     edges = [
         plan.origin_ns + round((plan.begin_s(int(k)) + at) * NS_PER_S)
         for k in numbers
@@ -219,7 +222,8 @@ def _bounds(
     bound = modality.clocked.bound_at_s(np.array(edges, dtype=np.int64))
     if bound is None:
         return [None] * len(numbers)
-    return [round(float(pair.max()), 9) for pair in bound.reshape(-1, 2)]
+    worst = bound.reshape(-1, 2).max(axis=1)
+    return [round(float(value), 9) if np.isfinite(value) else None for value in worst]
 
 
 # Events -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from mmprep.errors import UsageError
 
@@ -20,6 +21,8 @@ def parse_bytes(text: str, option: str = "--shard-size") -> int:
         No number, no known unit, or nothing.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if found is None or found[2].lower() not in _UNITS or float(found[1]) <= 0:
+    unit = _UNITS.get(found[2].lower(), 0) if found else 0
+    n_bytes = int(Fraction(found[1]) * unit) if found else 0
+    if n_bytes < 1:
         raise UsageError(f"{text!r} is no size", where=option, hint="write 256MiB or 64MB")
-    return int(float(found[1]) * _UNITS[found[2].lower()])
+    return n_bytes

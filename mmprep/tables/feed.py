@@ -269,23 +269,25 @@ def text_blocks(
     raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where)
     for data, is_last in _with_end(raw):
         try:
-            kept += decoder.feed(data, is_last=is_last)
+            text = decoder.feed(data, is_last=is_last)
         except UnicodeDecodeError as error:
             raise DataError(
                 f"the text is not {encoding}: {error.reason} at byte {error.start} of a block",
                 where=where,
                 hint="say its encoding by --encoding",
             ) from error
-        cut = len(kept) if is_last else kept.rfind(b"\n") + 1
-        if not cut and len(kept) > LONGEST_LINE_BYTES:
+        cut = len(text) if is_last else text.rfind(b"\n") + 1
+        if cut or is_last:
+            yield Block(b"".join((kept, memoryview(text)[:cut])), is_last)
+            kept = text[cut:]
+        else:
+            kept += text
+        if len(kept) > LONGEST_LINE_BYTES:
             raise DataError(
                 f"no line end within {LONGEST_LINE_BYTES >> 20} MiB",
                 where=where,
                 hint="this is no text table",
             )
-        if cut or is_last:
-            yield Block(kept[:cut], is_last)
-            kept = kept[cut:]
 
 
 def _with_end(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:

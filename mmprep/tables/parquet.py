@@ -234,7 +234,9 @@ class TableWriter:
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._raw)
         if self._waiting and self._waiting_bytes + batch.nbytes > GROUP_BYTES:
             self._flush(self._n_waiting)
-        self._wait([*self._waiting, batch])
+        self._waiting.append(batch)
+        self._n_waiting += batch.num_rows
+        self._waiting_bytes += batch.nbytes
         while self._n_waiting >= GROUP_ROWS:
             self._flush(GROUP_ROWS)
 

@@ -405,13 +405,11 @@ class BlockParser:
         return table if table.num_rows == n_rows else None
 
     def _has_wide(self, table: pa.Table) -> bool:
-        for name, index in self._read_channels().items():
-            if self.kinds[name] == "float64":
-                extremes = pc.min_max(table.column(str(index)))
-                low, high = extremes["min"].as_py(), extremes["max"].as_py()
-                if low is not None and not -EXACT_INTEGERS < low <= high < EXACT_INTEGERS:
-                    return True
-        return False
+        return any(
+            _is_wide(_one_chunk(table.column(str(index))))
+            for name, index in self._read_channels().items()
+            if self.kinds[name] == "float64"
+        )
 
     def _zero_led(self, lines: _Lines) -> set[int]:
         """Find the cells with a number that starts with 0 and another digit, or with 0x."""
@@ -560,6 +558,16 @@ def _filter(parsed: Parsed, keep: BoolArray) -> None:
     parsed.columns = {name: col.filter(pa.array(keep)) for name, col in parsed.columns.items()}
     if parsed.stamps_ns is not None and parsed.is_valid is not None:
         parsed.stamps_ns, parsed.is_valid = parsed.stamps_ns[keep], parsed.is_valid[keep]
+
+
+def _is_wide(numbers: pa.Array) -> bool:
+    """Say whether a float column reaches beyond the integers that it holds exactly."""
+    if not len(numbers) or numbers.null_count:
+        extremes = pc.min_max(numbers)
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
+        return low is not None and not -EXACT_INTEGERS < low <= high < EXACT_INTEGERS
+    values = numbers.to_numpy()
+    return not -EXACT_INTEGERS < values.min() <= values.max() < EXACT_INTEGERS
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

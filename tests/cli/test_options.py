@@ -236,6 +236,16 @@ def test_depfile_keeps_the_form_of_the_argument(mmprep, folder, monkeypatch, for
     assert f"{argument}/eeg.tsv:" in lines
 
 
+def test_depfile_names_the_data_set_that_a_stream_was_taken_of(mmprep, folder, monkeypatch):
+    mmprep("convert", folder / "in", "-o", folder / "made", *SERIAL)
+    (folder / "work").mkdir()
+    monkeypatch.chdir(folder / "work")
+    done = mmprep("align", "../made#eeg", "-o", "out", *SERIAL, "--depfile", "out.d")
+    assert done.code == 0, done.err
+    rule = "out/dataset.json: ../made/dataset.json\n../made/dataset.json:\n"
+    assert (folder / "work/out.d").read_text() == rule
+
+
 def test_depfile_that_says_the_same_is_not_touched(mmprep, folder):
     command = ("convert", folder / "in", "-o", folder / "out", *SERIAL, "--depfile", folder / "d")
     mmprep(*command)

@@ -1,0 +1,83 @@
+"""`mmprep mfcc` as it is called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mmprep.manifest.codec import decode_dataset, read_manifest
+from tests import raw
+
+SERIAL = ("--engine", "serial")
+
+
+@pytest.fixture
+def speech(tmp_path):
+    for name in ("a", "b"):
+        raw.sound(tmp_path / f"in/{name}.wav", n_samples=4000)
+    return tmp_path / "in"
+
+
+def test_features_of_a_folder(mmprep, tmp_path, speech):
+    done = mmprep("mfcc", speech, "-o", tmp_path / "out", *SERIAL)
+    assert (done.code, done.out) == (0, f"{tmp_path}/out/dataset.json\n")
+    assert np.load(tmp_path / "out/mfcc/shard-00000.npy").shape == (102, 13)
+    assert [r.id for r in read_manifest(tmp_path / "out/manifest.jsonl")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "shape"),
+    [
+        (("--n-mfcc", "20"), "mfcc", (102, 20)),
+        (("--delta", "2"), "mfcc", (102, 39)),
+        (("--features", "logmel", "--n-mels", "40"), "logmel", (102, 40)),
+        (("--hop-ms", "20"), "mfcc", (52, 13)),
+        (("--no-center", "--n-fft", "200"), "mfcc", (96, 13)),
+        (("--preset", "kaldi"), "mfcc", (96, 13)),
+        (("--preset", "kaldi", "--no-snip-edges"), "mfcc", (100, 13)),
+    ],
+)
+def test_recipe_options_change_the_features(mmprep, speech, options, name, shape):
+    out = speech.parent / "out"
+    done = mmprep("mfcc", speech, "-o", out, *options, *SERIAL)
+    assert done.code == 0, done.err
+    assert np.load(out / f"{name}/shard-00000.npy").shape == shape
+
+
+def test_all_parameters_stand_in_the_record(mmprep, tmp_path, speech):
+    mmprep("mfcc", speech, "-o", tmp_path / "out", "--fmax", "3000", *SERIAL)
+    recipe = decode_dataset((tmp_path / "out/dataset.json").read_bytes()).options["recipe"]
+    assert recipe["fmax"] == 3000
+    assert recipe["n_mfcc"] == 13
+    assert None not in {recipe["window"], recipe["n_mels"]}
+
+
+def test_rate_resamples_mixed_rates(mmprep, tmp_path, speech):
+    raw.sound(speech / "c.wav", n_samples=8000, rate_hz=16000)
+    done = mmprep("mfcc", speech, "-o", tmp_path / "out", "--rate", "8000", *SERIAL)
+    assert done.code == 0, done.err
+    rows = [r.streams["mfcc"].n_rows for r in read_manifest(tmp_path / "out/manifest.jsonl")]
+    assert rows == [51, 51, 51]
+
+
+def test_data_set_is_carried_over(mmprep, tmp_path, speech):
+    mmprep("convert", speech, "-o", tmp_path / "converted", *SERIAL)
+    done = mmprep("mfcc", tmp_path / "converted/dataset.json", "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 0, done.err
+    shard = "audio/shard-00000.npy"
+    assert (tmp_path / "out" / shard).samefile(tmp_path / "converted" / shard)
+
+
+def test_json_and_dry_run(mmprep, tmp_path, speech):
+    done = mmprep("mfcc", speech, "-o", tmp_path / "out", "-n", "--json", *SERIAL)
+    assert done.json["status"] == "planned"
+    assert done.json["totals"]["items"] == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_depfile_names_the_data_set(mmprep, tmp_path, speech, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mmprep("convert", "in", "-o", "converted", *SERIAL)
+    mmprep("mfcc", "converted", "-o", "out", "--depfile", "out.d", *SERIAL)
+    rule = "out/dataset.json: converted/dataset.json\nconverted/dataset.json:\n"
+    assert (tmp_path / "out.d").read_text() == rule

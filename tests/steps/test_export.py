@@ -1,0 +1,117 @@
+"""`manifest export`: what another trainer reads."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from mmprep import UsageError, run_export, run_split
+from mmprep.manifest.codec import read_manifest
+from tests import raw
+from tests.conftest import ROOT
+from tests.kill import tree
+
+SERIAL = {"engine": "serial"}
+RAW = ROOT / "sample_data/cmlr"
+
+
+def _lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def export(sample, tmp_path):
+    """Export the utterances; give the lines of the manifest."""
+
+    def run(name="cmlr/converted", manifest="manifest.json", **options):
+        run_export(sample / name, output=tmp_path / "out", **SERIAL, **options)
+        return _lines(tmp_path / "out" / manifest)
+
+    return run
+
+
+def test_paths_lead_from_the_manifest_to_the_sources(export, tmp_path):
+    for line in export():
+        path = tmp_path / "out" / line["audio_filepath"]
+        assert path.resolve().is_relative_to(RAW)
+        assert soundfile.info(path).duration == pytest.approx(line["duration"])
+        assert line["sampling_rate"] == 16000
+
+
+def test_lines_are_the_records(export, sample):
+    records = read_manifest(sample / "cmlr/converted/manifest.jsonl")
+    for line, record in zip(export(), records, strict=True):
+        assert (line["id"], line["text"]) == (record.id, record.text)
+
+
+@pytest.mark.parametrize(
+    ("mode", "begin"), [("absolute", f"{RAW}/audio/"), ("prefix=s3://b/", "s3://b/audio/")]
+)
+def test_path_mode_changes_how_paths_are_written(export, mode, begin):
+    assert all(line["audio_filepath"].startswith(begin) for line in export(path_mode=mode))
+
+
+def test_media_root_says_where_the_sources_are_now(export):
+    lines = export(media_root="/data/cmlr", path_mode="absolute")
+    assert lines[0]["audio_filepath"].startswith("/data/cmlr/audio/")
+
+
+@pytest.mark.parametrize(("audio", "atol"), [("wav", 0), ("flac", 1 / 32768)])
+def test_written_sound_is_that_of_the_shards(export, sample, tmp_path, audio, atol):
+    shard = np.load(sample / "cmlr/converted/audio/shard-00000.npy", mmap_mode="r")
+    records = {r.id: r for r in read_manifest(sample / "cmlr/converted/manifest.jsonl")}
+    for line in export(audio=audio):
+        samples, rate_hz = soundfile.read(tmp_path / "out" / line["audio_filepath"])
+        assert rate_hz == line["sampling_rate"] == 16000
+        rows = shard[slice(*records[line["id"]].streams["audio"].rows)]
+        np.testing.assert_allclose(samples, rows, atol=atol)
+
+
+def test_each_split_has_a_manifest_and_split_chooses(export, sample, tmp_path):
+    ratios = "train=0.34,val=0.33,test=0.33"
+    run_split(sample / "cmlr/converted", output=tmp_path / "split", ratios=ratios, **SERIAL)
+    assert len(export(tmp_path / "split", "val_manifest.json", splits=("val",))) == 5
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {".mmprep", "inputs.jsonl", "mmprep.json", "val_manifest.json"}
+
+
+def test_second_export_is_up_to_date(sample, tmp_path):
+    command = {"output": tmp_path / "out", "audio": "flac", **SERIAL}
+    run_export(sample / "cmlr/converted", **command)
+    before = tree(tmp_path / "out")
+    assert run_export(sample / "cmlr/converted", **command).status == "up-to-date"
+    assert tree(tmp_path / "out") == before
+
+
+def test_unknown_split_names_the_known(export):
+    with pytest.raises(UsageError, match="no split 'dev'") as caught:
+        export(splits=("dev",))
+    assert caught.value.hint == "splits: none"
+
+
+def test_window_of_a_video_is_no_source_of_sound(export):
+    with pytest.raises(UsageError, match="is no sound file") as caught:
+        export("amigos/aligned")
+    assert "--audio flac" in caught.value.hint
+
+
+def test_path_mode_that_is_none_is_a_usage_error(export):
+    with pytest.raises(UsageError, match="none of relative, absolute"):
+        export(path_mode="upwards")
+
+
+def test_audio_none_is_refused_for_nemo(export):
+    with pytest.raises(UsageError, match="without audio"):
+        export(audio="none")
+
+
+def test_id_that_a_file_name_cannot_hold_is_escaped(mmprep, tmp_path):
+    raw.sound(tmp_path / "in/s 1/语.wav")
+    mmprep("convert", tmp_path / "in", "-o", tmp_path / "made", "--engine", "serial")
+    run_export(tmp_path / "made", output=tmp_path / "out", audio="wav", **SERIAL)
+    (line,) = _lines(tmp_path / "out/manifest.json")
+    assert line["audio_filepath"] == "audio/s=201=2F=E8=AF=AD.wav"
+    assert (tmp_path / "out" / line["audio_filepath"]).exists()

@@ -1,0 +1,107 @@
+"""`mfcc` on sound files and data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+
+from mmprep import UsageError, run_convert, run_mfcc
+from mmprep.manifest.codec import decode_dataset, read_manifest
+from mmprep.mfcc import Extractor, preset
+from mmprep.steps.base import FailedItemsError
+from mmprep.steps.check import check
+from tests import raw
+from tests.conftest import ROOT
+
+SERIAL = {"engine": "serial"}
+
+
+def test_features_are_those_of_the_extractor_on_the_file(sample):
+    shard = np.load(sample / "cmlr/features/mfcc/shard-00000.npy", mmap_mode="r")
+    extractor = Extractor(preset("librosa"), 16000)
+    for record in list(read_manifest(sample / "cmlr/features/manifest.jsonl"))[::5]:
+        samples, _ = soundfile.read(ROOT / "sample_data/cmlr" / record.source, dtype="float32")
+        rows = shard[slice(*record.streams["mfcc"].rows)]
+        np.testing.assert_array_equal(rows, extractor.features(samples))
+
+
+def test_files_and_data_set_give_the_same_features(sample, tmp_path):
+    run_mfcc(ROOT / "sample_data/cmlr/audio", output=tmp_path / "out", **SERIAL)
+    found = np.load(tmp_path / "out/mfcc/shard-00000.npy")
+    np.testing.assert_array_equal(found, np.load(sample / "cmlr/features/mfcc/shard-00000.npy"))
+
+
+def test_data_set_is_carried_over_whole_as_links(sample):
+    made, given = sample / "cmlr/features", sample / "cmlr/converted"
+    shard = "audio/shard-00000.npy"
+    assert (made / shard).samefile(given / shard)
+    records = read_manifest(made / "manifest.jsonl"), read_manifest(given / "manifest.jsonl")
+    for new, old in zip(*records, strict=True):
+        assert (new.id, new.text, new.extra) == (old.id, old.text, old.extra)
+        assert new.streams["audio"] == old.streams["audio"]
+    assert check(str(made), checksums=True).findings == ()
+
+
+def test_data_set_that_has_features_already_is_refused(sample, tmp_path):
+    with pytest.raises(UsageError, match="has a modality 'mfcc' already"):
+        run_mfcc(sample / "cmlr/features", output=tmp_path / "out", **SERIAL)
+
+
+def test_other_features_beside_the_first_are_taken(sample, tmp_path):
+    run_mfcc(sample / "cmlr/features", output=tmp_path / "out", features="logmel", **SERIAL)
+    head = decode_dataset((tmp_path / "out/dataset.json").read_bytes())
+    assert sorted(head.modalities) == ["audio", "logmel", "mfcc"]
+
+
+def test_mixed_rates_name_one_file_of_each(tmp_path):
+    raw.sound(tmp_path / "in/a.wav", rate_hz=8000)
+    raw.sound(tmp_path / "in/b.wav", rate_hz=16000)
+    with pytest.raises(UsageError, match=r"8000 Hz \(a.wav\), 16000 Hz \(b.wav\)") as caught:
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", **SERIAL)
+    assert caught.value.hint == "resample all to one: --rate 8000"
+
+
+def test_sound_without_samples_fails_alone(tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    raw.sound(tmp_path / "in/b.wav", n_samples=0)
+    with pytest.raises(FailedItemsError, match="1 of 2") as caught:
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", **SERIAL)
+    assert caught.value.failures[0].id == "b"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_channels_are_averaged_or_chosen(tmp_path, dtype):
+    raw.sound(tmp_path / "in/a.wav", n_channels=2)
+    samples, _ = soundfile.read(tmp_path / "in/a.wav", dtype="float32")
+    extractor = Extractor(preset("librosa"), 8000)
+    run_convert(tmp_path / "in", output=tmp_path / "made", audio_dtype=dtype, **SERIAL)
+    wanted = {None: samples.mean(axis=1), 1: samples[:, 1]}
+    for source in (tmp_path / "in", tmp_path / "made"):
+        for channel, one in wanted.items():
+            run_mfcc(source, output=tmp_path / "out", channel=channel, **SERIAL)
+            found = np.load(tmp_path / "out/mfcc/shard-00000.npy")
+            np.testing.assert_allclose(found, extractor.features(one), atol=1e-3)
+
+
+def test_channel_that_is_not_there_is_a_usage_error(tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    with pytest.raises(UsageError, match="no channel 3"):
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", channel=3, **SERIAL)
+
+
+def test_rate_of_the_features_is_that_of_the_hop(tmp_path):
+    raw.sound(tmp_path / "in/a.wav", n_samples=8000)
+    run_mfcc(tmp_path / "in", output=tmp_path / "out", hop_ms=20.0, **SERIAL)
+    record = next(read_manifest(tmp_path / "out/manifest.jsonl"))
+    assert (record.streams["mfcc"].rate_hz, record.duration_s) == (50.0, 1.0)
+    head = decode_dataset((tmp_path / "out/dataset.json").read_bytes())
+    assert head.modalities["mfcc"].rate_hz == "50/1"
+
+
+def test_uncentred_frames_begin_half_a_window_late(tmp_path):
+    raw.sound(tmp_path / "in/a.wav", n_samples=8000)
+    for center, offset_s in ((True, 0.0), (False, 0.016)):
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", center=center, **SERIAL)
+        record = next(read_manifest(tmp_path / "out/manifest.jsonl"))
+        assert record.streams["mfcc"].offset_s == pytest.approx(offset_s)
