@@ -16,7 +16,9 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -284,18 +286,22 @@ def _try_lock(descriptor: int) -> bool:
 def depfile(target: str, inputs: Iterable[str]) -> str:
     """Write the rule that make includes: the target, its inputs, an empty rule an input.
 
-    The empty rules let make go on when an input has been removed.
+    The empty rules let make go on when an input has been removed. A name that make cannot hold
+    (`;`, `|`, `%`, tab, newline, a backslash at the end) is left out.
     """
-    names = [_make_name(name) for name in dict.fromkeys(inputs)]
+    names = [_make_name(name) for name in dict.fromkeys(inputs) if not _UNMAKEABLE.search(name)]
     rules = "".join(f"{name}:\n" for name in names)
     return f"{_make_name(target)}: {' '.join(names)}\n{rules}"
 
 
+_UNMAKEABLE = re.compile(r"[;|%\t\n\r]|\\$|\$\(.*\)|\$\{.*\}")
+_MAKE_MARK = re.compile(r"(\\*)([ #:])")
+
+
 def _make_name(name: str) -> str:
-    for mark, escaped in (("\\", "\\\\"), (" ", "\\ "), ("#", "\\#"), ("$", "$$"), (":", "\\:")):
-        if mark != "\\" or "\\ " in name:
-            name = name.replace(mark, escaped)
-    return name
+    # Backslashes before a mark are halved by make; an equals sign would make a variable of a rule.
+    escaped = _MAKE_MARK.sub(lambda found: f"{found[1] * 2}\\{found[2]}", name.replace("$", "$$"))
+    return escaped.replace("=", "$(if ,,=)")
 
 
 def below(path: str | Path, root: Path) -> str:
@@ -330,3 +336,37 @@ def inside(root: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(root.resolve()):
         raise DataError(f"{name!r} leads out of the data set", where=str(root))
     return path
+
+
+_UNPORTABLE = re.compile(r'[<>:"|?*\\\x00-\x1f=]|[. ]$')
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
+
+
+def portable(name: str) -> str:
+    """Write a name so that Windows and S3 can hold it, too.
+
+    Returns
+    -------
+    str
+        Each byte of a character that they refuse as `=XX`, part by part; `=` itself as `=3D`, so
+        that the name can be had back.
+    """
+    return "/".join(map(_portable_part, name.split("/")))
+
+
+def _portable_part(part: str) -> str:
+    escaped = _UNPORTABLE.sub(lambda found: _hex(found[0]), part)
+    return _hex(escaped[0]) + escaped[1:] if _DEVICE.match(escaped) else escaped
+
+
+def _hex(text: str) -> str:
+    return "".join(f"={byte:02X}" for byte in text.encode("utf-8"))
+
+
+def is_special(path: str | Path) -> bool:
+    """Say whether a path is a pipe, socket or device: reading it could last for ever."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -28,7 +28,7 @@ NS_PER_S = 1_000_000_000
 MAX_DENOMINATOR = 1_000_000
 
 
-def rate(value: str | float | Fraction) -> Fraction:
+def rate(value: str | float | Fraction, *, where: str | None = None) -> Fraction:
     """Read a rate as an exact fraction.
 
     Parameters
@@ -36,6 +36,8 @@ def rate(value: str | float | Fraction) -> Fraction:
     value : str, int, float or Fraction [Hz]
         `"30000/1001"`, `"128"`, `29.97`. A float becomes the nearest fraction with a denominator
         of at most 1 000 000.
+    where : str, optional
+        The option, for the message.
 
     Returns
     -------
@@ -50,11 +52,11 @@ def rate(value: str | float | Fraction) -> Fraction:
     try:
         fraction = Fraction(value)
     except (ValueError, OverflowError, ZeroDivisionError) as error:
-        raise UsageError(f"rate {value!r} is not a number") from error
+        raise UsageError(f"rate {value!r} is not a number", where=where) from error
     if isinstance(value, float):
         fraction = fraction.limit_denominator(MAX_DENOMINATOR)
     if fraction <= 0:
-        raise UsageError(f"rate {value!r} Hz is not positive")
+        raise UsageError(f"rate {value!r} Hz is not positive", where=where)
     return fraction
 
 

@@ -168,7 +168,7 @@ def test_hold_of_a_killed_process_is_free(tmp_path):
 
 NAMES = ["a b", "a#b", "a$b", "a$(b", "a:b", "a\\b", "a\\ b", "a[b]", "a*b", "a?b", "~a", "a'b"]
 NAMES += ['a"b', "语音", "-a", "@a", "(a)", "a,b", "a!b", "a&b", "..a", "a  b", "a$$b", "a{b}"]
-UNMENDED = ["a=b", "a\\#b", "a\\:b"]
+NAMES += ["a=b", "a\\#b", "a\\:b"]
 
 
 def _make(folder: Path) -> int:
@@ -176,9 +176,7 @@ def _make(folder: Path) -> int:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize(
-    "name", [*NAMES, *(pytest.param(n, marks=pytest.mark.xfail(strict=True)) for n in UNMENDED)]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_make_reads_a_name_in_the_depfile_as_it_is(tmp_path, name):
     (tmp_path / "Makefile").write_text("out/dataset.json:\n\t@touch $@\ninclude x.d\n")
     (tmp_path / "x.d").write_text(files.depfile("out/dataset.json", [name]))
@@ -191,6 +189,29 @@ def test_make_reads_a_name_in_the_depfile_as_it_is(tmp_path, name):
     assert _make(tmp_path) == 1
     (tmp_path / name).unlink()
     assert _make(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", ["a;b", "a|b", "a%b", "a\tb", "a\nb", "a\\", "a$(b)"])
+def test_depfile_leaves_out_a_name_that_make_cannot_hold(name):
+    assert files.depfile("o/r", ["a", name]) == "o/r: a\na:\n"
+
+
+@pytest.mark.parametrize("name", ["a/b.c", "语音/x", "P01/V01"])
+def test_portable_keeps_an_ordinary_name(name):
+    assert files.portable(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [
+        ("P:1/e*?.x", "P=3A1/e=2A=3F.x"),
+        ("a=3A", "a=3D3A"),
+        ("aux/con.x", "=61ux/=63on.x"),
+        ("end./x ", "end=2E/x=20"),
+    ],
+)
+def test_portable_escapes_what_windows_refuses(name, escaped):
+    assert files.portable(name) == escaped
 
 
 def test_depfile_names_each_input_once():

@@ -158,7 +158,7 @@ def test_talking_face_is_aligned_with_its_own_sound(shared, tmp_path):
     run_align(
         output=tmp_path / "out",
         video=str(clip),
-        streams=(f"audio={clip},kind=audio",),
+        stream=(f"audio={clip},kind=audio",),
         frames="64x64",
         **SERIAL,
     )
@@ -197,8 +197,8 @@ def test_nearest_within_half_a_slow_period_leaves_the_hole_empty(shared, tmp_pat
     folder = shared("made/B16")
     run_align(
         output=tmp_path / "out",
-        streams=(f"e={folder}/eeg_128hz.tsv", f"g={folder}/gsr_4hz_with_gap.tsv"),
-        methods=("g=nearest",),
+        stream=(f"e={folder}/eeg_128hz.tsv", f"g={folder}/gsr_4hz_with_gap.tsv"),
+        method=("g=nearest",),
         rates="g=128",
         **SERIAL,
     )

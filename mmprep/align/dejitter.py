@@ -30,7 +30,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.linalg import cho_solve_banded, cholesky_banded
 from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
@@ -472,6 +471,8 @@ def _spline(
     centre: FloatArray, left: FloatArray, weight: FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
     """Smooth block residuals; straight on beyond the outer blocks' centres."""
+    from scipy.interpolate import CubicSpline  # 0.15 s to load, for devices that wander only
+
     unit = float(centre[-1] - centre[0]) / (centre.size - 1)
     scaled = (centre - centre[0]) / unit
     spline = CubicSpline(scaled, _smoothed(scaled, left, weight / weight.mean()), bc_type="natural")

@@ -14,7 +14,6 @@ _streams = options.chain(
     click.option("--gsr", metavar="FILE", help="The GSR stream."),
     click.option(
         "--stream",
-        "streams",
         multiple=True,
         metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,kind=K]",
         help="Any other stream; kind is signal, video, audio or events.",
@@ -22,17 +21,12 @@ _streams = options.chain(
     click.option("--session", default="session", show_default=True, help="Its name."),
     click.option(
         "--clock",
-        "clocks",
         multiple=True,
         metavar="NAME=FILE[,unit=us]",
         help="Clock evidence of a stream: PTP exchanges, fixes, frame log, linuxptp log.",
     ),
-    click.option(
-        "--start", "starts", multiple=True, metavar="NAME=TIME", help="When a stream began."
-    ),
-    click.option(
-        "--latency", "latencies", multiple=True, metavar="NAME=MS", help="A constant delay."
-    ),
+    click.option("--start", multiple=True, metavar="NAME=TIME", help="When a stream began."),
+    click.option("--latency", multiple=True, metavar="NAME=MS", help="A constant delay."),
     click.option("--session-clock", metavar="NAME", help="[default: the master of the logs]"),
 )
 _windows = options.chain(
@@ -53,7 +47,6 @@ _windows = options.chain(
     click.option("--min-valid", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE"),
     click.option(
         "--method",
-        "methods",
         multiple=True,
         metavar="NAME=hold|nearest|linear|cubic|sinc",
         help="[default: sinc, cubic or hold by rate and kind]",

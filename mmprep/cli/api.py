@@ -14,12 +14,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmprep import files
 from mmprep.cli import output
 from mmprep.errors import UsageError
 
 if TYPE_CHECKING:
-    from mmprep.steps.base import Engine, Progress, StepResult
+    from mmprep.steps.base import Depfile, Engine, Progress, StepResult
 
 _ENGINE_KEYS = ("jobs", "engine", "timeout")
 
@@ -77,15 +76,13 @@ def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = 
     depfile = rest.pop("depfile", None)
     if "lock_wait" in rest:
         rest["lock_wait_s"] = rest.pop("lock_wait")
-    arguments, out = rest["inputs"], str(rest["output"])
     with started(name, how) as (engine, cpus):
         module = importlib.import_module(f"mmprep.steps.{name}")
         run, config = _sorted_out(module.Config, rest, cpus)
+        if depfile is not None:
+            run = replace(run, depfile=_depfile(depfile, rest, module.STEP.record))
         found: StepResult = module.run(config, run, engine=engine, progress=progress)
-    result = replace(found, record=Path(out) / found.record.name)
-    if depfile is not None and result.status != "planned":
-        write_depfile(Path(depfile), out, arguments, result)
-    return result
+    return replace(found, record=Path(str(rest["output"])) / found.record.name)
 
 
 def _sorted_out(config_type: Any, options: dict[str, Any], cpus: int) -> tuple[Any, Any]:
@@ -123,15 +120,12 @@ def started(step: str, how: Mapping[str, Any]) -> Iterator[tuple[Engine, int]]:
         yield pool.map, jobs
 
 
-def write_depfile(path: Path, out: str, arguments: tuple[str, ...], result: StepResult) -> None:
-    """Write the rule that make includes, naming inputs as the caller did."""
-    target = f"{out.rstrip('/')}/{result.record.name}"
-    named = [as_named(name, arguments) for name in result.inputs]
-    rule = files.depfile(target, named).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written only if it differs: it may lie in a folder that it names itself.
-    if not path.is_file() or path.read_bytes() != rule:
-        files.write_whole(path, rule)
+def _depfile(path: str, options: Mapping[str, Any], record: str) -> Depfile:
+    """Name target and inputs as the caller did."""
+    from mmprep.steps.base import Depfile
+
+    target = f"{str(options['output']).rstrip('/')}/{record}"
+    return Depfile(Path(path), target, lambda name: as_named(name, options["inputs"]))
 
 
 def as_named(path: str, arguments: tuple[str, ...]) -> str:

@@ -120,8 +120,9 @@ def split(dataset: str, **given: Any) -> None:
 @command.command()
 @dataset
 @options.output
-@click.option("--to", "target", type=click.Choice(["nemo"]), required=True, help="The format.")
-@click.option("--split", "splits", multiple=True, metavar="S", help="[default: all]")
+@click.option("--to", type=click.Choice(["nemo"]), required=True, help="The format.")
+@click.option("--split", multiple=True, metavar="S", help="[default: all]")
+@click.option("--fold", type=int, metavar="K", help="This fold is test, the others train.")
 @click.option(
     "--audio",
     type=click.Choice(["reference", "wav", "flac", "none"]),

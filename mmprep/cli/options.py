@@ -158,7 +158,7 @@ reporting = chain(
     ),
     click.option("--log-file", metavar="FILE", help="Append events as JSON lines."),
     click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr."),
-    click.option("-v", "--verbose", count=True, help="Say more; twice, still more."),
+    click.option("-v", "--verbose", count=True, help="A line for every task."),
     click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
 )
 

@@ -123,7 +123,9 @@ class Console:
         if self._bar is not None:
             self._bar.set_postfix_str(f"{self._n_done}/{self._n_items}, {self._n_failed} failed")
             self._bar.update(n_bytes)
-        elif time.monotonic() - self._printed >= PLAIN_PERIOD_S and not self._silent:
+        elif not self._silent and (
+            self._verbose or time.monotonic() - self._printed >= PLAIN_PERIOD_S
+        ):
             self._printed = time.monotonic()
             print_line(self._plain())
 

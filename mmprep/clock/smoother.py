@@ -68,22 +68,27 @@ def filtered(series: Series, weight: list[float], walk: float) -> tuple[list[Sta
 
     Weights are 1 / variance; 0 is a time without a fix.
     """
-    state: State = (0.0, 0.0, OFFSET_PRIOR_S2, 0.0, DRIFT_PRIOR**2)
+    offset, drift, p00, p01, p11 = 0.0, 0.0, OFFSET_PRIOR_S2, 0.0, DRIFT_PRIOR**2
     states: list[State] = []
-    likelihood = 0.0
+    likelihood, log, append = 0.0, math.log, states.append
     for step_s, keep, loose, seen, w in zip(*series, weight, strict=True):
-        state = _predict(state, step_s, keep, walk * loose) if states else state
-        offset, drift, p00, p01, p11 = state
+        if not states:
+            pass
+        elif keep == 0.0:
+            state = offset, drift, p00, p01, p11
+            offset, drift, p00, p01, p11 = _predict(state, step_s, keep, walk * loose)
+        else:  # as _predict, written out: half of the time goes into the call
+            noise = walk * loose * step_s
+            offset += step_s * drift
+            p00 = p00 + step_s * (2 * p01 + step_s * p11) + noise * step_s * step_s / 3
+            p01 = p01 + step_s * p11 + noise * step_s / 2
+            p11 += noise
         miss, share = seen - offset, 1 / (1 + p00 * w)
-        state = (
-            offset + p00 * w * share * miss,
-            drift + p01 * w * share * miss,
-            p00 * share,
-            p01 * share,
-            p11 - p01 * p01 * w * share,
-        )
-        states.append(state)
-        likelihood += math.log(share) - miss * miss * w * share
+        offset, drift = offset + p00 * w * share * miss, drift + p01 * w * share * miss
+        p11 -= p01 * p01 * w * share
+        p00, p01 = p00 * share, p01 * share
+        append((offset, drift, p00, p01, p11))
+        likelihood += log(share) - miss * miss * w * share
     return states, likelihood / 2
 
 

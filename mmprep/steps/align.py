@@ -59,11 +59,11 @@ class Config:
     video: str | None = None
     eeg: str | None = None
     gsr: str | None = None
-    streams: tuple[str, ...] = ()
+    stream: tuple[str, ...] = ()
     session: str = "session"
-    clocks: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
-    latencies: tuple[str, ...] = ()
+    clock: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    latency: tuple[str, ...] = ()
     session_clock: str | None = None
     window: str = "1"
     hop: str | None = None
@@ -73,7 +73,7 @@ class Config:
     on_gap: str = "mask"
     tolerance: float | None = None
     min_valid: float = 0.0
-    methods: tuple[str, ...] = ()
+    method: tuple[str, ...] = ()
     frames: str | None = None
     gray: bool = False
     fit: str = "cover"
@@ -93,18 +93,21 @@ class Config:
         UsageError
             A number, size or NAME=VALUE that is none.
         """
-        rates = dict(_pair(text, "--rates") for text in (self.rates or "").split(",") if text)
+        pairs = [_pair(text, "--rates") for text in (self.rates or "").split(",") if text]
+        rates = {name: rate_text(rate(text, where="--rates")) for name, text in sorted(pairs)}
         window = _seconds(self.window, "--window")
         return {
             "window": str(window),
             "hop": str(_seconds(self.hop, "--hop") if self.hop else window),
-            "rates": {name: rate_text(rate(text)) for name, text in sorted(rates.items())},
-            "rate": rate_text(rate(self.rate)) if self.rate else None,
+            "rates": {
+                name: rate_text(rate(text, where="--rates")) for name, text in sorted(rates.items())
+            },
+            "rate": rate_text(rate(self.rate, where="--rate")) if self.rate else None,
             "cover": self.cover,
             "on_gap": self.on_gap,
             "tolerance_s": None if self.tolerance is None else self.tolerance / 1000,
             "min_valid": self.min_valid,
-            "methods": dict(sorted(_pair(text, "--method") for text in self.methods)),
+            "methods": dict(sorted(_pair(text, "--method") for text in self.method)),
             "frames": _frame_size(self.frames) if self.frames else None,
             "gray": self.gray,
             "fit": self.fit,
@@ -201,7 +204,7 @@ def _named(config: Config) -> dict[str, str]:
     """Give the streams that are named one by one: NAME -> FILE and its settings."""
     found = {name: getattr(config, name) for name in ("video", "eeg", "gsr")}
     named = {name: path for name, path in found.items() if path is not None}
-    for text in config.streams:
+    for text in config.stream:
         name, value = _pair(text, "--stream")
         if name in named:
             raise UsageError(f"stream {name!r} is named twice", where="--stream")
@@ -260,7 +263,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
         form,
         kind,
         path,
-        rate_hz=rate_text(rate(given["rate"])) if "rate" in given else None,
+        rate_hz=rate_text(rate(given["rate"], where="--stream")) if "rate" in given else None,
         time=given.get("time"),
         unit=given.get("unit"),
         tz=given.get("tz"),
@@ -281,17 +284,17 @@ def _form(path: str, part: str, kind: str | None) -> str:
 def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:
     """Put --clock, --start and --latency to their streams."""
     found = dict(specs)
-    for text in config.clocks:
+    for text in config.clock:
         name, value = _of_stream(text, "--clock", found)
         path, _, unit = value.partition(",unit=")
         if not Path(path).is_file():
             raise UsageError("does not exist", where=path)
         whole = str(Path(path).absolute())
         found[name] = replace(found[name], clock=whole, clock_unit=unit or None)
-    for text in config.starts:
+    for text in config.start:
         name, value = _of_stream(text, "--start", found)
         found[name] = replace(found[name], start_ns=_instant(value))
-    for text in config.latencies:
+    for text in config.latency:
         name, value = _of_stream(text, "--latency", found)
         latency_ns = round(_signed(value, "--latency") * 10**6)
         found[name] = replace(found[name], latency_ns=latency_ns)

@@ -111,7 +111,15 @@ def _unheard(item_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What all commands that write a data set have in common; none of it changes content."""
+    """What all commands that write a data set have in common; none of it changes content.
+
+    Parameters
+    ----------
+    output : Path
+        Absolute.
+    depfile : Depfile, optional
+        Written before the data set is published: there is never one without the other.
+    """
 
     output: Path
     force: bool = False
@@ -121,6 +129,30 @@ class RunOptions:
     lock_wait_s: float = 0.0
     verify_inputs: bool = False
     cpus: int = 1
+    depfile: Depfile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Depfile:
+    """The rule for make, and how the caller named things.
+
+    Parameters
+    ----------
+    named : callable
+        Absolute path -> the name that the caller's Makefile has for it.
+    """
+
+    path: Path
+    target: str
+    named: Callable[[str], str]
+
+    def write(self, inputs: Iterable[str]) -> None:
+        """Write the rule, unless the same one stands there: its folder may be a watched one."""
+        text = files.depfile(self.target, map(self.named, inputs)).encode()
+        if self.path.is_file() and self.path.read_bytes() == text:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(self.path, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +251,7 @@ class Run:
 
     def close(self) -> None:
         """Let go of the lock."""
-        if self._locked and self.partial.is_dir() and not any(self.partial.glob("*/*")):
+        if self._locked and not any(path.is_file() for path in self.partial.rglob("*")):
             files.remove_tree(self.partial)
         if self._lock is not None:
             os.close(self._lock)
@@ -390,6 +422,9 @@ class Run:
         """
         self.check_failures()
         written = Written.of(contents, self._made())
+        inputs = (*written.inputs, *contents.folders)
+        if self.run.depfile is not None:
+            self.run.depfile.write(inputs)
         status = "partial" if self.failures else "built"
         if not self.run.force and self._stands(written):
             status = "up-to-date"
@@ -400,11 +435,11 @@ class Run:
         return StepResult(
             status,
             self.out / self.step.record,
-            (*written.inputs, *contents.folders),
+            inputs,
             tuple(self.failures),
             len(self._entries),
             self._n_reused,
-            msgspec.to_builtins(written.dataset.totals),
+            written.totals,
         )
 
     def _made(self) -> Made:
@@ -524,6 +559,11 @@ def refuse_foreign(folder: Path) -> None:
         It is a file, or a folder with content and without our mark.
     """
     hint = "choose another -o, or remove it yourself"
+    for parent in folder.parents:
+        if parent.exists():
+            if not parent.is_dir() or not os.access(parent, os.W_OK):
+                raise UsageError("no folder can be made there", where=str(folder), hint=hint)
+            break
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError("is no folder", where=str(folder), hint=hint)
     if folder.is_dir() and not (folder / MARK).is_dir() and any(folder.iterdir()):

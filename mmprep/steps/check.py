@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mmprep.errors import UsageError
 from mmprep.manifest import codec, folder, stats, validate
+from mmprep.manifest.model import Record, field_value
 from mmprep.steps import datasets
 
 
@@ -20,7 +22,7 @@ def check(
     Raises
     ------
     UsageError
-        The folder holds no data set, or `--subset` is no part.
+        The folder holds no data set, `--subset` is no part, or no record has the field.
     """
     root = datasets.folder_of(path)
     record = root / validate.RECORD
@@ -31,6 +33,8 @@ def check(
             hint="name a folder that a mmprep command wrote",
         )
     manifest = root / validate.MANIFEST
+    if leakage is not None and manifest.is_file():
+        _check_field(manifest, leakage)
     return validate.validate(
         record.read_bytes(),
         codec.scan_manifest(manifest) if manifest.is_file() else (),
@@ -39,6 +43,12 @@ def check(
         subset=validate.parse_subset(subset),
         leakage=leakage,
     )
+
+
+def _check_field(manifest: Path, name: str) -> None:
+    records = (line for line in codec.scan_manifest(manifest) if isinstance(line, Record))
+    if all(field_value(record, name) is None for record in records):
+        raise UsageError(f"no record has a field {name!r}", where="--leakage")
 
 
 def count(path: str) -> dict[str, Any]:

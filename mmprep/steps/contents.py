@@ -127,6 +127,13 @@ class Written:
     sizes: dict[str, int]
     inputs: list[str]
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """Give the sums as plain values."""
+        found = self.dataset.totals
+        names = ("records", "seconds", "bytes", "failures", "rejected_rows")
+        return {name: getattr(found, name) for name in names}
+
     @classmethod
     def of(cls, contents: Contents, made: Made) -> Written:
         """Write a data set in memory; records are encoded once."""

@@ -11,6 +11,8 @@ Rules
 
 from __future__ import annotations
 
+import codecs
+import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -88,8 +90,9 @@ class Config:
         Raises
         ------
         UsageError
-            `--unit` without `=`, or a rate that is none.
+            `--unit` without `=`, a rate, zone or encoding that is none.
         """
+        _check_names(self)
         return TextOptions(
             delimiter=self.delimiter,
             quote=self.quote,
@@ -100,7 +103,7 @@ class Config:
             tz=self.tz,
             null=self.null,
             encoding=self.encoding,
-            rate_hz=rate(self.rate) if self.rate else None,
+            rate_hz=rate(self.rate, where="--rate") if self.rate else None,
             units=tuple(_pair(text) for text in self.unit),
             on_bad_row=self.on_bad_row,
             float32=self.float32,
@@ -115,6 +118,16 @@ class Config:
             "channel": self.channel,
             "dtype": self.audio_dtype,
         }
+
+
+def _check_names(config: Config) -> None:
+    """Refuse zones and encodings that do not exist."""
+    if config.tz is not None and config.tz not in zoneinfo.available_timezones():
+        raise UsageError(f"there is no zone {config.tz!r}", where="--tz", hint="as in Europe/Rome")
+    try:
+        codecs.lookup(config.encoding or "utf-8")
+    except LookupError as error:
+        raise UsageError(f"there is no encoding {config.encoding!r}", where="--encoding") from error
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.sources import clocklog
 from mmprep.steps.findings import Findings
 from mmprep.steps.tasks import Item
@@ -25,7 +25,7 @@ def write(findings: Findings, stream: str) -> None:
     if not item.spec["clock"]:
         return
     found = clocklog.read(Path(clock_path(item)))
-    name = f"tables/{stream}.clock/{item.id}.parquet"
+    name = files.portable(f"tables/{stream}.clock/{item.id}.parquet")
     kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
     columns = {column: getattr(found, column) for column in _KINDS[kind][1]}
     target = findings.target(name)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mmprep import media
@@ -51,8 +52,9 @@ class Config:
     """Options of `manifest export`, named as on the command line."""
 
     inputs: tuple[str, ...]
-    target: str = "nemo"
-    splits: tuple[str, ...] = ()
+    to: str = "nemo"
+    split: tuple[str, ...] = ()
+    fold: int | None = None
     audio: str = "reference"
     path_mode: str = "relative"
     media_root: str | None = None
@@ -76,8 +78,9 @@ def run(
     data = datasets.load(config.inputs[0])
     records = _chosen(data, config)
     content = {
-        "to": config.target,
-        "splits": sorted(config.splits),
+        "to": config.to,
+        "splits": sorted(config.split),
+        "fold": config.fold,
         "audio": config.audio,
         "path_mode": config.path_mode,
     }
@@ -107,13 +110,32 @@ def run(
 
 def _chosen(data: InputDataset, config: Config) -> list[Record]:
     known = {record.split for record in data.records}
-    if unknown := sorted(set(config.splits) - {str(split) for split in known}):
+    if unknown := sorted(set(config.split) - {str(split) for split in known}):
         raise UsageError(
             f"there is no split {unknown[0]!r}",
             where=config.inputs[0],
             hint=f"splits: {', '.join(sorted(str(split) for split in known if split)) or 'none'}",
         )
-    return [r for r in data.records if not config.splits or r.split in config.splits]
+    records = [r for r in data.records if not config.split or r.split in config.split]
+    return records if config.fold is None else _of_fold(records, config.fold)
+
+
+def _of_fold(records: Sequence[Record], fold: int) -> list[Record]:
+    """Take one fold as `test` and the others as `train`.
+
+    Raises
+    ------
+    UsageError
+        No record is in that fold.
+    """
+    known = sorted({record.fold for record in records if record.fold is not None})
+    if fold not in known:
+        hint = f"folds: {', '.join(map(str, known)) or 'none; manifest split --folds makes them'}"
+        raise UsageError(f"there is no fold {fold}", where="--fold", hint=hint)
+    return [
+        msgspec.structs.replace(record, split="test" if record.fold == fold else "train")
+        for record in records
+    ]
 
 
 # Sound --------------------------------------------------------------------------------------------

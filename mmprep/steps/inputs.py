@@ -4,8 +4,9 @@ Rules
 -----
 - The root is `--root`, else the folder named (a file's own folder; of several, the deepest common
   one). Names below it use forward slashes.
-- A walk is sorted, follows links to files only, and leaves out hidden names, data sets and outputs
-  of mmprep. A file that is named is always taken.
+- A walk is sorted, follows links to files only, and leaves out hidden names, pipes and devices,
+  data sets and outputs of mmprep. A file that is named is always taken.
+- `-` reads paths, or lines of a manifest, from standard input, relative to `--root`.
 - `--include` and `--exclude` are matched against the name below the root and the last part of it;
   `**` spans folders.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
+from mmprep.manifest import codec
 
 RECORD, MARK = "dataset.json", ".mmprep"
 
@@ -71,7 +73,7 @@ def expand(
     DataError
         A name is not UTF-8: no manifest could hold it.
     """
-    paths = [_existing(argument) for argument in _from_stdin(arguments)]
+    paths = [_existing(argument) for argument in _from_stdin(arguments, root)]
     _refuse_output(paths, output)
     datasets = tuple(_dataset_of(path) for path in paths if _is_dataset(path))
     raw = [path for path in paths if not _is_dataset(path)]
@@ -122,12 +124,22 @@ def size_of(path: str) -> int:
         raise UsageError(f"{error.strerror}", where=path, hint=hint) from error
 
 
-def _from_stdin(arguments: Sequence[str]) -> Iterator[str]:
+def _from_stdin(arguments: Sequence[str], root: Path | None) -> Iterator[str]:
+    """Read `-`: paths, or lines of a manifest for their sources, relative to the root."""
     for argument in arguments:
-        if argument == "-":
-            yield from (line.rstrip("\n") for line in sys.stdin if line.strip())
-        else:
+        if argument != "-":
             yield argument
+            continue
+        for line in filter(str.strip, sys.stdin):
+            name = _source(line) if line.startswith("{") else line.rstrip("\n")
+            yield str(root / name) if root is not None else name
+
+
+def _source(line: str) -> str:
+    record = codec.decode_record(line.encode(), where="standard input")
+    if record.source is None:
+        raise DataError("has no source", where=f"record {record.id!r} of standard input")
+    return record.source
 
 
 def _absolute(path: str | Path) -> Path:
@@ -143,6 +155,8 @@ def _existing(argument: str) -> Path:
         raise UsageError(f"{error.strerror}", where=argument, hint=hint) from error
     if not exists:
         raise UsageError("does not exist", where=argument, hint=hint)
+    if files.is_special(path):
+        raise UsageError("is a pipe, socket or device", where=argument, hint="name a file")
     return path
 
 
@@ -194,7 +208,7 @@ def _walk(top: Path, output: Path | None) -> Iterator[str]:
         yield from (
             os.path.join(folder, name)  # noqa: PTH118 - joined for every file of a walk
             for name in sorted(names)
-            if not name.startswith(".")
+            if not name.startswith(".") and not files.is_special(os.path.join(folder, name))  # noqa: PTH118
         )
 
 

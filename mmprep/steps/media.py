@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.media import AudioReader, scan_video, tracks
 from mmprep.signals import Stream
@@ -24,15 +24,15 @@ TEXT_ENCODING = "utf-8-sig"
 def convert(job: Job) -> dict[str, Any]:
     """Convert the sound and video files of a task."""
     items: dict[str, Any] = {}
-    files: list[list[Any]] = []
+    written: list[list[Any]] = []
     with RaggedShards(job.folder, job.task.spec["shard_size"]) as shards:
         for item in job.items():
             with job.attempt(item, "decode"):
                 findings = _convert_item(job, item, shards)
                 items[item.source] = findings.to_json()
-                files += findings.files
+                written += findings.files
         done = shards.close()
-    return {"items": items, "files": files + done["files"], "shards": done["shards"]}
+    return {"items": items, "files": written + done["files"], "shards": done["shards"]}
 
 
 def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
@@ -105,7 +105,7 @@ def _video(findings: Findings, stream: str) -> None:
         scan.nominal_rate_hz,
         kind="video",
     )
-    name = f"tables/{stream}/{findings.item.id}.parquet"
+    name = files.portable(f"tables/{stream}/{findings.item.id}.parquet")
     tables.write_stream(findings.target(name), found, item_id=findings.item.id)
     findings.written(name)
     findings.streams[stream] = {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import align, tables
+from mmprep import align, files, tables
 from mmprep.errors import UsageError
 from mmprep.signals import Stream
 from mmprep.steps import streams, sync
@@ -63,7 +63,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     facts = [sync.stream_facts(m, plan) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
     text = sync.encode(item.id, plan, facts, placed, counts, is_absolute=is_absolute)
-    name = f"sync/{item.id}.json"
+    name = files.portable(f"sync/{item.id}.json")
     path = job.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
@@ -234,7 +234,7 @@ def _write_events(
 ) -> dict[str, Any]:
     """Write the events inside the span as a table on the session clock."""
     placed = align.place_events(one.repaired(), plan)
-    name = f"tables/{one.name}/{item.id}.parquet"
+    name = files.portable(f"tables/{one.name}/{item.id}.parquet")
     target = job.folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     data = placed.values.reshape(len(placed.values), -1)

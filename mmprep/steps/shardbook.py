@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mmprep import files
 from mmprep.manifest.model import Modality, ShardEntry
 from mmprep.steps.journal import file_notes
 
@@ -19,7 +20,7 @@ _DESCRIBED = ("dtype", "row_shape", "rate_hz", "channels", "units", "kind")
 
 def shard_name(modality: str, number: int) -> str:
     """Name a shard."""
-    return f"{modality}/shard-{number:05d}.npy"
+    return files.portable(f"{modality}/shard-{number:05d}.npy")
 
 
 class ShardBook:

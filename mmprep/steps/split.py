@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest import split, stats
-from mmprep.manifest.model import Record
+from mmprep.manifest.model import Record, field_value
 from mmprep.steps import base, datasets
 from mmprep.steps.base import Contents, Engine, Progress, RunOptions, StepName, StepResult
 
@@ -109,6 +110,7 @@ def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
     if config.lists:
         placed = split.listed(_lists(config.lists))
         key = "id" if not {r.id for r in records}.isdisjoint(placed) else config.by
+        _check_listed(records, placed, key)
         return _Placing(list(split.assign(records, placed, by=key)))
     groups = split.count_groups(records, by=config.by, stratify=config.stratify)
     if config.folds or config.leave_one_out:
@@ -120,6 +122,16 @@ def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
         placed = split.balanced(groups, ratios, seed=config.seed)
     near = split.closeness(groups, placed, ratios)
     return _Placing(list(split.assign(records, placed, by=config.by)), dict(near))
+
+
+def _check_listed(records: tuple[Record, ...], placed: Mapping[str, str], key: str) -> None:
+    left = [record.id for record in records if (field_value(record, key) or "") not in placed]
+    if left:
+        raise UsageError(
+            f"{len(left)} records are in no list ({', '.join(left[:3])})",
+            where="--lists",
+            hint=f"the lists name values of {key}; put every one into a list",
+        )
 
 
 def _folds(groups: split.Groups, config: Config) -> dict[str, int]:

@@ -76,7 +76,8 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
 def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
-    name, rejects = f"tables/{stream}/{item.id}.parquet", f"rejects/{stream}/{item.id}.tsv"
+    name = files.portable(f"tables/{stream}/{item.id}.parquet")
+    rejects = files.portable(f"rejects/{stream}/{item.id}.tsv")
     facts = TABLE_READERS[claim.reader].write(
         claim,
         root,

@@ -180,10 +180,10 @@ def test_141_closed_pipe_ends_quietly(tmp_path):
     [(signal.SIGTERM, 143, SERIAL), (signal.SIGTERM, 143, ("-j", "2")), (signal.SIGINT, 130, ())],
 )
 def test_signal_ends_the_run_with_its_code_and_out_stays_as_it_was(tmp_path, number, code, engine):
-    fifo = tmp_path / "in/eeg.tsv"
-    raw.table(fifo, n_rows=2)
-    fifo.unlink()
-    os.mkfifo(fifo)
+    first = raw.table(tmp_path / "in/0/eeg.tsv", n_rows=200)
+    for k in range(1, 1500):
+        (tmp_path / f"in/{k}").mkdir()
+        os.link(first, tmp_path / f"in/{k}/eeg.tsv")
     out = tmp_path / "out"
     command = ["convert", str(tmp_path / "in"), "-o", str(out), *engine]
     running = subprocess.Popen(
@@ -193,7 +193,7 @@ def test_signal_ends_the_run_with_its_code_and_out_stays_as_it_was(tmp_path, num
         env=ENVIRONMENT,
         preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - this process has one thread
     )
-    _wait_for(Path(f"{out}.incomplete"))
+    _wait_for(Path(f"{out}.incomplete/.mmprep/journal.jsonl"))
     running.send_signal(number)
     printed, _ = running.communicate(timeout=60)
     assert (running.returncode, printed) == (code, b"")

@@ -70,7 +70,7 @@ def test_config_names_options_as_the_command_line_does(mmprep, folder, given):
     found = _options(
         given, mmprep, "manifest", "export", "x", "-o", "out", "--config", folder / "c.toml"
     )
-    assert (found["target"], found["splits"]) == ("nemo", ("train",))
+    assert (found["to"], found["split"]) == ("nemo", ("train",))
     assert (found["max_failures"], found["keep_going"]) == ("3%", False)
 
 

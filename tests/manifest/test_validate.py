@@ -201,7 +201,7 @@ def test_validate_when_an_id_stands_twice_then_names_both_lines():
         ({"valid": {"eeg": 1.5}}, "valid.eeg is 1.5, not between 0 and 1"),
         ({"bound_s": {"eeg": -1e-6}}, "bound_s.eeg is -1e-06, below 0"),
         ({"valid": {"ecg": 0.5}}, "bound of 'ecg', which is none of its streams"),
-        ({"source": "/etc/passwd"}, "source '/etc/passwd' is not relative"),
+        ({"source": "/etc/passwd"}, "source '/etc/passwd' is not below the input root"),
         ({"words": (("a", 2.0, 1.0),)}, "word 'a' ends at 1.0 s, before it begins"),
         ({"session": "t"}, "session 't' is not in dataset.json"),
         ({"streams": {"eeg": shard_ref(SHARD, (1, 3), rate_hz=4.0)}}, "go beyond the 2 of"),

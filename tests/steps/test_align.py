@@ -138,7 +138,7 @@ def _named(**changes: object) -> dict:
         "video": str(folder / "V01_video.mp4"),
         "eeg": str(folder / "V01_eeg.tsv"),
         "gsr": str(folder / "V01_gsr.tsv"),
-        "clocks": tuple(f"{n}={folder}/V01_{n}.ptp.tsv" for n in ("video", "eeg", "gsr")),
+        "clock": tuple(f"{n}={folder}/V01_{n}.ptp.tsv" for n in ("video", "eeg", "gsr")),
         "engine": "serial",
     }
     return options | changes
@@ -179,7 +179,7 @@ def test_overlapping_windows_share_their_samples(tmp_path):
 
 def test_latency_moves_a_stream_by_what_is_said(tmp_path):
     run_align(output=tmp_path / "plain", **_named())
-    run_align(output=tmp_path / "late", latencies=("gsr=250",), **_named())
+    run_align(output=tmp_path / "late", latency=("gsr=250",), **_named())
     plain, late = open_dataset(tmp_path / "plain"), open_dataset(tmp_path / "late")
     begin_ns = [
         json.loads((tmp_path / f"{name}/sync/session.json").read_text())["origin_ns"]
@@ -206,13 +206,13 @@ def _bounds(folder: Path) -> list[dict]:
 def test_clock_log_of_another_stream_is_refused(tmp_path):
     wrong = (f"eeg={AMIGOS}/P01/V01_video.ptp.tsv",)
     with pytest.raises(FailedItemsError) as caught:
-        run_align(output=tmp_path / "out", **_named(clocks=wrong))
+        run_align(output=tmp_path / "out", **_named(clock=wrong))
     assert "another clock" in caught.value.failures[0].message
 
 
 def test_streams_without_a_relation_are_refused(tmp_path):
     with pytest.raises(FailedItemsError) as caught:
-        run_align(output=tmp_path / "out", **_named(clocks=()))
+        run_align(output=tmp_path / "out", **_named(clock=()))
     message = caught.value.failures[0].message
     assert "eeg, gsr are on absolute time and video on time of their own" in message
     assert caught.value.failures[0].error == ClockError.__name__
@@ -224,7 +224,7 @@ def test_streams_that_never_meet_are_refused(tmp_path):
         (tmp_path / f"{name}.tsv").write_text("time\tx\n" + rows)
     streams = tuple(f"{name}={tmp_path}/{name}.tsv" for name in "ab")
     with pytest.raises(FailedItemsError) as caught:
-        run_align(output=tmp_path / "out", streams=streams, engine="serial")
+        run_align(output=tmp_path / "out", stream=streams, engine="serial")
     assert "don't overlap" in caught.value.failures[0].message
 
 

@@ -73,7 +73,7 @@ def test_written_sound_is_that_of_the_shards(export, sample, tmp_path, audio, at
 def test_each_split_has_a_manifest_and_split_chooses(export, sample, tmp_path):
     ratios = "train=0.34,val=0.33,test=0.33"
     run_split(sample / "cmlr/converted", output=tmp_path / "split", ratios=ratios, **SERIAL)
-    assert len(export(tmp_path / "split", "val_manifest.json", splits=("val",))) == 5
+    assert len(export(tmp_path / "split", "val_manifest.json", split=("val",))) == 5
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {".mmprep", "inputs.jsonl", "mmprep.json", "val_manifest.json"}
 
@@ -88,7 +88,7 @@ def test_second_export_is_up_to_date(sample, tmp_path):
 
 def test_unknown_split_names_the_known(export):
     with pytest.raises(UsageError, match="no split 'dev'") as caught:
-        export(splits=("dev",))
+        export(split=("dev",))
     assert caught.value.hint == "splits: none"
 
 
