@@ -17,7 +17,6 @@ Rules
 from __future__ import annotations
 
 import ast
-import errno
 import hashlib
 import math
 import os
@@ -33,7 +32,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from mmprep.errors import DataError, MmprepError, SpaceError, UsageError
+from mmprep import files
+from mmprep.errors import DataError, MmprepError, UsageError
 
 AnyArray: TypeAlias = NDArray[Any]
 
@@ -45,7 +45,6 @@ READ_BYTES = 1 << 20
 MAX_OPEN = 128
 MAX_NDIM = 32
 MAGIC = b"\x93NUMPY\x01\x00"
-DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,12 +280,8 @@ def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _disk_error(error: OSError, path: Path) -> MmprepError:
     reason = error.strerror or str(error)
-    if error.errno in DISK_ERRORS:
-        return SpaceError(
-            f"cannot be written: {reason}",
-            where=str(path),
-            hint="free some space or write to another disk",
-        )
+    if error.errno in files.SPACE_ERRNOS:
+        return files.storage_error(error, path)
     return DataError(f"cannot be written: {reason}", where=str(path))
 
 

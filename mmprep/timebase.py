@@ -26,6 +26,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 NS_PER_S = 1_000_000_000
 MAX_DENOMINATOR = 1_000_000
+MAX_RATE_HZ = 10_000_000
 
 
 def rate(value: str | float | Fraction, *, where: str | None = None) -> Fraction:
@@ -47,7 +48,7 @@ def rate(value: str | float | Fraction, *, where: str | None = None) -> Fraction
     Raises
     ------
     UsageError
-        Not a positive finite number.
+        Not a positive number, or more than 10 MHz.
     """
     try:
         fraction = Fraction(value)
@@ -55,8 +56,8 @@ def rate(value: str | float | Fraction, *, where: str | None = None) -> Fraction
         raise UsageError(f"rate {value!r} is not a number", where=where) from error
     if isinstance(value, float):
         fraction = fraction.limit_denominator(MAX_DENOMINATOR)
-    if fraction <= 0:
-        raise UsageError(f"rate {value!r} Hz is not positive", where=where)
+    if not 0 < fraction <= MAX_RATE_HZ:
+        raise UsageError(f"rate {value!r} Hz is not between 0 and {MAX_RATE_HZ}", where=where)
     return fraction
 
 

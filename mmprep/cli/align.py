@@ -43,8 +43,8 @@ _windows = options.chain(
     click.option(
         "--on-gap", type=click.Choice(["mask", "drop", "fail"]), default="mask", show_default=True
     ),
-    click.option("--tolerance", type=click.FloatRange(min=0), metavar="MS"),
-    click.option("--min-valid", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE"),
+    click.option("--tolerance", type=options.FiniteRange(min=0), metavar="MS"),
+    click.option("--min-valid", type=options.FiniteRange(0, 1), default=0.0, metavar="SHARE"),
     click.option(
         "--method",
         multiple=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def run_export(dataset: str | Path, *, output: str | Path, **options: Any) -> St
 def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = None) -> StepResult:
     """Run a step with options named as on the command line."""
     rest = dict(options)
-    rest["inputs"] = tuple(str(path) for path in rest.pop("inputs", ()))
+    rest["inputs"] = tuple(str(path) for path in _flat(rest.pop("inputs", ())))
     how = {key: rest.pop(key) for key in _ENGINE_KEYS if key in rest}
     depfile = rest.pop("depfile", None)
     if "lock_wait" in rest:
@@ -85,8 +85,17 @@ def run_step(name: str, options: Mapping[str, Any], progress: Progress | None = 
     return replace(found, record=Path(str(rest["output"])) / found.record.name)
 
 
+def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
+    """Take paths one by one, or lists of them."""
+    for given in inputs:
+        if isinstance(given, list | tuple):
+            yield from given
+        else:
+            yield given
+
+
 def _sorted_out(config_type: Any, options: dict[str, Any], cpus: int) -> tuple[Any, Any]:
-    from mmprep.steps.base import RunOptions
+    from mmprep.steps.base import RunOptions, allowed_failures
 
     names = {field.name for field in fields(RunOptions)}
     common = {key: value for key, value in options.items() if key in names}
@@ -96,6 +105,7 @@ def _sorted_out(config_type: Any, options: dict[str, Any], cpus: int) -> tuple[A
         raise UsageError(f"there is no option {unknown[0]!r}")
     common |= {"output": absolute(common["output"]), "cpus": cpus}
     common["max_failures"] = str(common.get("max_failures", "0"))
+    allowed_failures(common["max_failures"], 100)
     return RunOptions(**common), config_type(**own)
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import click
 
 from mmprep.cli import output
-from mmprep.errors import MmprepError
+from mmprep.errors import DataError, MmprepError
+from mmprep.files import SPACE_ERRNOS
 
 COMMANDS = {
     "convert": "Turn raw tables, audio and video into Parquet, shards and a manifest.",
@@ -158,6 +159,9 @@ def _report(error: Exception, command_path: str) -> int:
         output.print_error(error, command_path)
         _traceback_if_asked()
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in SPACE_ERRNOS:
+        output.print_line(f"mmprep: error: standard output: {error.strerror}")
+        return DataError.exit_code
     traceback.print_exception(error)
     output.print_line("mmprep: error: this is a bug in mmprep, please report the lines above")
     return BUG

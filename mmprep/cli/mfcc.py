@@ -8,7 +8,7 @@ import click
 
 from mmprep.cli import api, options
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = options.FiniteRange(min=0, min_open=True)
 
 _recipe = options.chain(
     click.option(
@@ -33,10 +33,10 @@ _recipe = options.chain(
     click.option("--fmin", type=float, metavar="HZ"),
     click.option("--fmax", type=float, metavar="HZ"),
     click.option("--window", metavar="NAME"),
-    click.option("--preemph", type=click.FloatRange(0, 1)),
+    click.option("--preemph", type=options.FiniteRange(0, 1)),
     click.option("--remove-dc/--no-remove-dc", default=None),
     click.option("--htk-compat/--no-htk-compat", default=None),
-    click.option("--lifter", type=click.FloatRange(min=0)),
+    click.option("--lifter", type=options.FiniteRange(min=0)),
     click.option("--top-db", type=_POSITIVE),
     click.option("--delta", type=click.IntRange(0, 2), help="Add first and second differences."),
     click.option("--cmvn", type=click.Choice(["none", "utterance", "speaker"])),

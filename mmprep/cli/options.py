@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,17 @@ inputs = click.argument("inputs", nargs=-1, metavar="INPUT...")
 output = click.option(
     "-o", "--output", required=True, metavar="OUT", help="The data set directory to write."
 )
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers, of which NaN is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
 
 
 def chain(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -103,7 +115,7 @@ engine = chain(
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         metavar="S",
         help="Give an item up after so many seconds.",
     ),
@@ -127,7 +139,7 @@ resilience = chain(
     ),
     click.option(
         "--lock-wait",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         default=0.0,
         metavar="S",
         help="Wait so long for another run on the same OUT.",

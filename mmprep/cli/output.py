@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ def print_error(error: MmprepError, command_path: str = "mmprep") -> None:
     failures = getattr(error, "failures", ())
     for failure in failures[:MAX_NAMED_FAILURES]:
         print_line(f"mmprep: error: {_located(failure.message, failure.source)}")
+        if failure.trace and os.environ.get("MMPREP_DEBUG") == "1":
+            print_line(failure.trace)
     if len(failures) > MAX_NAMED_FAILURES:
         print_line(f"mmprep: ... and {len(failures) - MAX_NAMED_FAILURES} more")
     print_line(f"mmprep: error: {error}")

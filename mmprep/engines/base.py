@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -76,7 +76,7 @@ class WorkerError(Exception):
     """An error that escaped from the work and can't travel as itself; the text is its traceback."""
 
 
-def serial(work: Work[T, R], tasks: Iterable[T]) -> Iterator[R]:
+def serial(work: Work[T, R], tasks: Iterable[T]) -> Generator[R, None, None]:
     """Run the tasks one after another in this process.
 
     Parameters

@@ -141,7 +141,7 @@ class Pool:
         """End all processes."""
         self._close()
 
-    def map(self, work: Work[T, R], tasks: Iterable[T]) -> Iterator[R]:
+    def map(self, work: Work[T, R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Run `work` on each task, in order and lazily.
 
         Parameters

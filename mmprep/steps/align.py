@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -46,6 +47,7 @@ from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
 from mmprep.timebase import NS_PER_S, rate, rate_text
 
 STEP = StepName("align", 1)
+RESERVED = frozenset({"", "id", "label", "labels", "sync", "tables", "rejects", "text"})
 KINDS = ("signal", "video", "audio", "events")
 FRAME_COLUMNS = ("frame", "pts")  # of the table that convert makes of a video
 KIND_OF_MODALITY = {"audio": "audio", "features": "signal", "signal": "signal"}
@@ -96,6 +98,9 @@ class Config:
         pairs = [_pair(text, "--rates") for text in (self.rates or "").split(",") if text]
         rates = {name: rate_text(rate(text, where="--rates")) for name, text in sorted(pairs)}
         window = _seconds(self.window, "--window")
+        for option, number in (("--tolerance", self.tolerance), ("--min-valid", self.min_valid)):
+            if number is not None and not math.isfinite(number):
+                raise UsageError(f"{number} is no number", where=option)
         return {
             "window": str(window),
             "hop": str(_seconds(self.hop, "--hop") if self.hop else window),
@@ -148,6 +153,10 @@ def run(
     progress: Progress | None = None,
 ) -> StepResult:
     """Align sessions and write the data set of their windows."""
+    if not config.session:
+        raise UsageError("a session needs a name", where="--session")
+    if config.on and not config.labels:
+        raise UsageError("there is no --labels to join", where="--on")
     wish = config.wish()
     plan = _named_plan(config) if _named(config) else _dataset_plan(config, options)
     _check_names(plan, wish)
@@ -191,6 +200,13 @@ def _check_names(plan: _Plan, wish: Mapping[str, Any]) -> None:
     asked = {"--rates": wish["rates"], "--method": wish["methods"]}
     if wish["session_clock"]:
         asked["--session-clock"] = {wish["session_clock"]: ""}
+    if wish["frames"] and not any(
+        s["kind"] == "video" for i in plan.items for s in i.spec["streams"]
+    ):
+        raise UsageError("there is no video", where="--frames")
+    for name in known:
+        if name in RESERVED or name.endswith((".valid", ".length", ".clock")) or "/" in name:
+            raise UsageError(f"no stream can be called {name!r}", hint="choose another name")
     for option, names in asked.items():
         if unknown := sorted(set(names) - known):
             raise UsageError(
@@ -230,8 +246,9 @@ def _named_plan(config: Config) -> _Plan:
         config.session,
         unique,
         sum(size_of(path) for path in unique),
-        {"streams": described},
+        {"streams": described, "named": True},
         config.session,
+        str(root),
     )
     video = next((s.path for s in specs.values() if s.form == "video"), None)
     source = files.below(video or inputs[0], root)
@@ -255,6 +272,10 @@ def _file_spec(name: str, text: str) -> StreamSpec:
     if not Path(path).is_file():
         raise UsageError("does not exist", where=path)
     form = _form(path, part, given.get("kind"))
+    if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
+        raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
+    if part and form not in {"video", "audio"}:
+        raise UsageError(f"there is no stream {part!r}", where=path, hint="a table is one stream")
     kind = given.get("kind") or (form if form in {"video", "audio"} else "signal")
     if kind not in KINDS:
         raise UsageError(f"kind {kind!r} is none of {', '.join(KINDS)}", where="--stream")
@@ -352,7 +373,7 @@ def _dataset_plan(config: Config, options: RunOptions) -> _Plan:
         raise UsageError(
             "is a raw file", where=inputs.path(inputs.names[0]), hint="convert it, or use --stream"
         )
-    loaded = [datasets.load(path) for path in inputs.datasets]
+    loaded = [datasets.load(path, inputs.ids) for path in inputs.datasets]
     selected = [wanted[name] for name in wanted]
     groups, notes = _groups(loaded)
     items, templates = [], {}
@@ -473,7 +494,9 @@ def _media(data: InputDataset, source: str | None, config: Config) -> str | None
 
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:
     n_bytes = sum(size_of(spec.path) for spec in specs)
-    return Item(group.id, (), n_bytes, {"streams": [s.to_json() for s in specs]}, group.id)
+    described = {"streams": [spec.to_json() for spec in specs]}
+    root = str(group.records[0][0].folder)
+    return Item(group.id, (), n_bytes, described, group.id, root)
 
 
 def _template(group: _Group) -> Record:
@@ -506,6 +529,12 @@ def _contents(
             template = plan.templates[name]
             records += [_window(template, name, row, names) for row in found["records"]]
             _tell(current, found)
+    if not records:
+        raise DataError(
+            "no window is left",
+            where=", ".join(list(sessions)[:3]),
+            hint="a shorter --window, a smaller --min-valid, or --on-gap mask",
+        )
     joined, said = labels.join(records, [table] if table else [])
     for remark in said:
         current.progress.warn(remark)

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -97,10 +97,10 @@ class Silent:
         """Tell a fact that may mean a loss."""
 
 
-Engine = Callable[[Work, Iterable[Task]], Iterator[Outcome]]
+Engine = Callable[[Work, Iterable[Task]], Generator[Outcome, None, None]]
 
 
-def serial(work: Work, tasks: Iterable[Task]) -> Iterator[Outcome]:
+def serial(work: Work, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
     """Run tasks one after the other in this process."""
     return (work(task, _unheard) for task in tasks)
 
@@ -339,14 +339,15 @@ class Run:
             return
         self._hold()
         ledger = journal.Ledger(self.partial, published=False)
-        results = self._engine(work, [self._placed_task(key, task) for key, task in tasks.items()])
-        for (key, task), result in zip(tasks.items(), results, strict=True):
-            outcome = replace(_checked(result, task, stamps[key]), task_id=key)
-            self._keep(key, outcome, stamps[key], ledger)
-            found[key] = outcome
-            self._count(outcome, task)
-            if outcome.failures and not self.run.keep_going:
-                raise FailedItemsError(self.failures, self._n_items)
+        placed = [self._placed_task(key, task) for key, task in tasks.items()]
+        with closing(self._engine(work, placed)) as results:
+            for (key, task), result in zip(tasks.items(), results, strict=True):
+                outcome = replace(_checked(result, task, stamps[key]), task_id=key)
+                self._keep(key, outcome, stamps[key], ledger)
+                found[key] = outcome
+                self._count(outcome, task)
+                if outcome.failures and not self.run.keep_going:
+                    raise FailedItemsError(self.failures, self._n_items)
 
     def _placed_task(self, key: str, task: Task) -> Task:
         folder = journal.task_folder(self.partial, key)
@@ -578,14 +579,16 @@ def allowed_failures(text: str, n_items: int) -> int:
     UsageError
         Neither.
     """
+    is_share = text.endswith("%")
     try:
-        if text.endswith("%"):
-            return int(Fraction(text[:-1]) * n_items / 100)
-        return int(text)
-    except ValueError as error:
+        number = Fraction(text[:-1]) if is_share else Fraction(int(text))
+    except (ValueError, ZeroDivisionError) as error:
         raise UsageError(
             f"{text!r} is no count and no percentage", where="--max-failures"
         ) from error
+    if number < 0 or (is_share and number > 100):
+        raise UsageError(f"{text} is out of range", where="--max-failures", hint="3, or 10%")
+    return int(number * n_items / 100) if is_share else int(number)
 
 
 def _clear(folder: Path) -> None:

@@ -268,7 +268,8 @@ def _media_item(claimed: Claimed, plan: _Plan, with_sound: set[str]) -> Item:
         "text": claimed.text is not None,
         "sound": not (claimed.is_video and claimed.id in with_sound),
     }
-    return Item(claimed.id, claimed.paths(plan.root), claimed.n_bytes, spec, claimed.source)
+    paths = claimed.paths(plan.root)
+    return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
 
 
 def _table_item(claimed: Claimed, plan: _Plan) -> Item:
@@ -278,7 +279,8 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "clock": claimed.clock is not None,
         "streams": dict(claimed.streams),
     }
-    return Item(claimed.id, claimed.paths(plan.root), claimed.n_bytes, spec, claimed.source)
+    paths = claimed.paths(plan.root)
+    return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
 
 
 def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:
@@ -294,14 +296,15 @@ def _write_tables(
     options = msgspec.to_builtins(plan.options, enc_hook=str)
     schemas = _merged(_probe(session, items, options))
     _check_units(plan.options, schemas)
-    todo = [item for item in items if item.id in {i for s in schemas.values() for i in s.ids}]
+    seen = {source for found in schemas.values() for source in found.sources}
+    todo = [item for item in items if item.source in seen]
     done: dict[str, Outcome] = {}
     while todo:
         tasks = [_write_task(item, schemas, options) for item in todo]
         threads = max(1, cpus // len(tasks))
         outcomes = session.map(Work(texts.write_with(threads)), tasks, label="tables")
         done |= {item.source: outcome for item, outcome in zip(todo, outcomes, strict=True)}
-        widened = _widened(schemas, outcomes)
+        widened = _widened(schemas, outcomes, session.progress)
         todo = [item for item in items if _is_touched(item, widened) and item.source in done]
         for item in todo:
             session.supersede(
@@ -336,18 +339,18 @@ class _StreamSchema:
     """The schema of a stream, and the items that have it."""
 
     schema: tables.TableSchema
-    ids: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
 
 
 def _merged(outcomes: Sequence[Outcome]) -> dict[str, _StreamSchema]:
     found: dict[str, list[tuple[str, tables.TableSchema]]] = {}
     for outcome in outcomes:
-        for item_id, streams in (outcome.value or {}).get("schemas", []):
+        for source, streams in (outcome.value or {}).get("schemas", []):
             for stream, schema in streams.items():
-                found.setdefault(stream, []).append((item_id, texts.schema_of(schema)))
+                found.setdefault(stream, []).append((source, texts.schema_of(schema)))
     return {
         stream: _StreamSchema(
-            tables.merge_schemas(schema for _, schema in parts), {item_id for item_id, _ in parts}
+            tables.merge_schemas(schema for _, schema in parts), {source for source, _ in parts}
         )
         for stream, parts in found.items()
     }
@@ -359,7 +362,9 @@ def _write_task(item: Item, schemas: Mapping[str, _StreamSchema], options: dict[
     return Task(item.id, (item,), {"options": options, "schemas": chosen})
 
 
-def _widened(schemas: dict[str, _StreamSchema], outcomes: Sequence[Outcome]) -> set[str]:
+def _widened(
+    schemas: dict[str, _StreamSchema], outcomes: Sequence[Outcome], progress: Progress
+) -> set[str]:
     """Widen the schemas as the outcomes ask; name the streams whose tables must be rewritten."""
     touched = set()
     for outcome in outcomes:
@@ -371,6 +376,9 @@ def _widened(schemas: dict[str, _StreamSchema], outcomes: Sequence[Outcome]) -> 
                 raise DataError(f"cannot be widened by {wanted}", where=stream)
             schemas[stream].schema = new
             touched.add(stream)
+            for column in (name for name, kind in wanted["kinds"].items() if kind == "string"):
+                example = wanted["examples"].get(column, "")
+                progress.say(f"{stream}: column {column!r} is text: {example}")
     return touched
 
 
@@ -506,11 +514,15 @@ def _sessions(records: Sequence[Record], drafts: Mapping[str, _Draft]) -> dict[s
 
 
 def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
-    for fact in facts.values():
+    said: dict[str, list[str]] = {}
+    for source, fact in facts.items():
         for note in fact.get("notes", ()):
-            session.progress.say(note)
+            said.setdefault(note, []).append(source)
         for note in fact.get("warnings", ()):
             session.progress.warn(note)
+    for note, sources in said.items():
+        more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+        session.progress.say(f"{sources[0]}{more}: {note}")
     unlike = [(source, fact["lengths"]) for source, fact in facts.items() if fact.get("lengths")]
     if unlike:
         source, (decoded, declared) = unlike[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,31 @@ class InputDataset:
         return entry.sha256
 
     def carried(self) -> dict[str, Placed]:
-        """List all files that a step carries over as they are."""
+        """List all files that a step carries over as they are.
+
+        Raises
+        ------
+        DataError
+            One is missing or has another size.
+        """
         entries: dict[str, ShardEntry | FileEntry] = {**self.dataset.shard_entries()}
         entries |= {k: v for k, v in self.dataset.files.items() if k not in _OWN}
+        for name, entry in entries.items():
+            self._check(name, entry.bytes)
         return {
             name: Placed(self.folder / name, entry.bytes, entry.sha256)
             for name, entry in entries.items()
         }
+
+    def _check(self, name: str, n_bytes: int) -> None:
+        path = self.folder / name
+        found = path.stat().st_size if path.is_file() else 0
+        if found != n_bytes:
+            raise DataError(
+                f"has {found} bytes, recorded {n_bytes}",
+                where=str(path),
+                hint="run the step that wrote the data set again",
+            )
 
     @property
     def media_root(self) -> Path | None:
@@ -82,8 +100,8 @@ def folder_of(path: str | Path) -> Path:
     return named.parent if named.name == RECORD and named.is_file() else named
 
 
-def load(folder: str | Path) -> InputDataset:
-    """Read a data set.
+def load(folder: str | Path, ids: Collection[str] = ()) -> InputDataset:
+    """Read a data set, or some of its records.
 
     Raises
     ------
@@ -102,7 +120,8 @@ def load(folder: str | Path) -> InputDataset:
             hint="name a folder that a mmprep command wrote",
         ) from error
     dataset = codec.decode_dataset(data, where=str(path / RECORD))
-    records = tuple(codec.read_manifest(path / MANIFEST))
+    lines = codec.read_manifest(path / MANIFEST)
+    records = tuple(record for record in lines if not ids or record.id in ids)
     return InputDataset(path, dataset, records)
 
 

@@ -76,7 +76,9 @@ def run(
     if config.audio == "none":
         raise UsageError("NeMo reads nothing without audio", where="--audio")
     data = datasets.load(config.inputs[0])
-    records = _chosen(data, config)
+    records = [record for record in _chosen(data, config) if _has_sound(record, config)]
+    if not records:
+        raise DataError("no record has sound", where=data.record_path)
     content = {
         "to": config.to,
         "splits": sorted(config.split),
@@ -87,6 +89,8 @@ def run(
     with base.open_run(
         STEP, content, options, root=data.folder, engine=engine, progress=progress
     ) as session:
+        if silent := len(_chosen(data, config)) - len(records):
+            session.progress.warn(f"{silent} records without sound are left out")
         tasks = [] if config.audio == "reference" else list(_tasks(data, records, config.audio))
         if options.dry_run:
             return session.preview(tasks, sum(task.n_bytes for task in tasks))
@@ -106,6 +110,13 @@ def run(
                 media_root=_media_root(data, config),
             )
         )
+
+
+def _has_sound(record: Record, config: Config) -> bool:
+    ref = record.streams.get("audio")
+    if config.audio == "reference":
+        return suffix_of(record.source or "") in AUDIO_SUFFIXES or ref is not None
+    return ref is not None and ref.shard is not None
 
 
 def _chosen(data: InputDataset, config: Config) -> list[Record]:
@@ -161,7 +172,7 @@ def _item(data: InputDataset, record: Record) -> Item:
         "rate_hz": ref.rate_hz,
         "is_window": record.valid is not None,
     }
-    return Item(record.id, (), 4 * ref.n_rows, spec, record.id)
+    return Item(record.id, (), 4 * ref.n_rows, spec, record.id, str(data.folder))
 
 
 def sound_name(record_id: str, suffix: str) -> str:
@@ -231,6 +242,10 @@ def _source_path(source: str, data: InputDataset, config: Config, out: Path) -> 
     if config.path_mode.startswith("prefix="):
         return _by_mode(source, Path(), config.path_mode, "")
     root = _media_root(data, config)
+    if root is not None and not (root / source).is_file():
+        raise DataError(
+            "is not there", where=str(root / source), hint="--media-root DIR names where it is"
+        )
     if root is None:
         raise UsageError(
             "the folder of the sources is not known",

@@ -6,7 +6,8 @@ Rules
   one). Names below it use forward slashes.
 - A walk is sorted, follows links to files only, and leaves out hidden names, pipes and devices,
   data sets and outputs of mmprep. A file that is named is always taken.
-- `-` reads paths, or lines of a manifest, from standard input, relative to `--root`.
+- `-` reads standard input, relative to `--root`: paths, or lines of a manifest. Where the root is a
+  data set, these name its records; elsewhere their sources are taken.
 - `--include` and `--exclude` are matched against the name below the root and the last part of it;
   `**` spans folders.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest import codec
+from mmprep.manifest.model import Record
 
 RECORD, MARK = "dataset.json", ".mmprep"
 
@@ -43,6 +45,8 @@ class Inputs:
         The folders walked, absolute.
     datasets : tuple of Path
         Data sets of mmprep among the arguments.
+    ids : frozenset of str
+        The records of a data set that standard input names; empty for all.
     """
 
     root: Path
@@ -50,6 +54,7 @@ class Inputs:
     named: frozenset[str]
     folders: tuple[str, ...]
     datasets: tuple[Path, ...]
+    ids: frozenset[str] = frozenset()
 
     def path(self, name: str) -> str:
         """Give the path of a file below the root."""
@@ -73,7 +78,9 @@ def expand(
     DataError
         A name is not UTF-8: no manifest could hold it.
     """
-    paths = [_existing(argument) for argument in _from_stdin(arguments, root)]
+    ids: set[str] = set()
+    given = dict.fromkeys(_from_stdin(arguments, root, ids))
+    paths = [_existing(argument) for argument in given]
     _refuse_output(paths, output)
     datasets = tuple(_dataset_of(path) for path in paths if _is_dataset(path))
     raw = [path for path in paths if not _is_dataset(path)]
@@ -85,7 +92,7 @@ def expand(
     folders = {str(Path(path).parent) for path, named in found.items() if not named}
     folders |= {str(path) for path in raw if path.is_dir()}
     named = frozenset(name for name in kept if names[name])
-    return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets)
+    return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets, frozenset(ids))
 
 
 def _check_utf8(names: Sequence[str], root: Path) -> None:
@@ -124,19 +131,31 @@ def size_of(path: str) -> int:
         raise UsageError(f"{error.strerror}", where=path, hint=hint) from error
 
 
-def _from_stdin(arguments: Sequence[str], root: Path | None) -> Iterator[str]:
-    """Read `-`: paths, or lines of a manifest for their sources, relative to the root."""
+def _from_stdin(arguments: Sequence[str], root: Path | None, ids: set[str]) -> Iterator[str]:
+    """Read `-`: paths, or lines of a manifest; where the root is a data set, of its records."""
     for argument in arguments:
         if argument != "-":
             yield argument
             continue
         for line in filter(str.strip, sys.stdin):
-            name = _source(line) if line.startswith("{") else line.rstrip("\n")
-            yield str(root / name) if root is not None else name
+            if not line.startswith("{"):
+                yield _at(root, line.rstrip("\n"))
+            elif ((root or Path()) / RECORD).is_file():
+                ids.add(_record(line).id)
+                yield str(root or Path())
+            else:
+                yield _at(root, _source(_record(line)))
 
 
-def _source(line: str) -> str:
-    record = codec.decode_record(line.encode(), where="standard input")
+def _at(root: Path | None, name: str) -> str:
+    return str(root / name) if root is not None else name
+
+
+def _record(line: str) -> Record:
+    return codec.decode_record(line.encode(), where="standard input")
+
+
+def _source(record: Record) -> str:
     if record.source is None:
         raise DataError("has no source", where=f"record {record.id!r} of standard input")
     return record.source
@@ -147,6 +166,8 @@ def _absolute(path: str | Path) -> Path:
 
 
 def _existing(argument: str) -> Path:
+    if not argument:
+        raise UsageError("an INPUT is empty", hint="name a file or folder")
     path = _absolute(argument)
     hint = "check the path, or the folder you are in"
     try:

@@ -5,8 +5,10 @@ Rules
 - `--on KEY[=COLUMN]`: KEY is a field of the record (id, session, subject or another), COLUMN that
   of the table, by default of the same name. Keys match as text.
 - All other columns go into `labels`; a column called `label` fills `label`.
+- A column is numbers if all its cells are, else text; `07` is text.
 - With `begin_s` and `end_s` the rows are intervals on the session clock: a window takes the row
-  that covers all of it, `begin_s <= begin and end <= end_s`; the first such row in the table.
+  that covers all of it, `begin_s <= begin and end <= end_s`.
+- Two rows of one key that say different things of the same time are an error.
 - Rows and records without a partner are counted and said; no partner at all is an error.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -66,17 +69,18 @@ class LabelTable:
             No record matches at all.
         """
         used: set[str] = set()
-        joined = [self._joined(record, used) for record in records]
+        lines: set[int] = set()
+        joined = [self._joined(record, used, lines) for record in records]
         if records and not used:
             raise DataError(
                 f"no row matches any record by {self.key!r}",
                 where=self.path,
                 hint=f"the records have {self.key} {_key(records[0], self.key)!r}, the table"
-                f" {next(iter(self.rows), None)!r}",
+                f" {next(iter(self.rows), 'no rows')!r}",
             )
-        return joined, self._unmatched(records, used)
+        return joined, self._unmatched(records, used, lines)
 
-    def _joined(self, record: Record, used: set[str]) -> Record:
+    def _joined(self, record: Record, used: set[str], lines: set[int]) -> Record:
         key = _key(record, self.key)
         if key not in self.rows:
             return record
@@ -85,11 +89,13 @@ class LabelTable:
         row = next(rows, None)
         if row is None:
             return record
+        lines.add(row.line)
         labels = {**record.labels, **row.values}
         label = row.values.get("label", record.label)
         return msgspec.structs.replace(record, labels=labels, label=label)
 
-    def _unmatched(self, records: Sequence[Record], used: set[str]) -> str | None:
+    def _unmatched(self, records: Sequence[Record], used: set[str], lines: set[int]) -> str | None:
+        waste = [row.line for key in used for row in self.rows[key] if row.line not in lines]
         idle = [key for key in self.rows if key not in used]
         bare = {_key(record, self.key) for record in records} - self.rows.keys()
         parts = []
@@ -97,6 +103,8 @@ class LabelTable:
             parts.append(f"{len(idle)} keys of the table match no record ({_some(idle)})")
         if bare:
             parts.append(f"{len(bare)} of the records have no row ({_some(sorted(bare))})")
+        if waste:
+            parts.append(f"{len(waste)} intervals cover no window (line {min(waste)}, ...)")
         return f"{self.path}: {'; '.join(parts)}" if parts else None
 
 
@@ -122,17 +130,47 @@ def read(path: str, on: str | None) -> LabelTable:
         raise UsageError("--labels needs --on KEY", hint="for example: --on session")
     key, _, column = on.partition("=")
     column = column or key
-    header, rows = _cells(path)
+    header, cells = _cells(path)
     if column not in header:
         raise UsageError(
             f"there is no column {column!r}", where=path, hint=f"columns: {', '.join(header)}"
         )
-    has_intervals = all(name in header for name in INTERVAL)
-    table: dict[str, list[Row]] = {}
-    for line, cells in rows:
-        named = dict(zip(header, cells, strict=True))
-        table.setdefault(named.pop(column), []).append(_row(path, line, named, has_intervals))
-    return LabelTable(path, key, table, has_intervals)
+    given = [name for name in INTERVAL if name in header]
+    if len(given) == 1:
+        raise UsageError(f"has {given[0]} alone", where=path, hint="intervals need begin_s, end_s")
+    rows = _rows(path, header, cells, column)
+    for key_rows in rows.values():
+        _check_apart(path, key_rows)
+    return LabelTable(path, key, rows, bool(given))
+
+
+def _rows(
+    path: str, header: list[str], cells: list[tuple[int, list[str]]], column: str
+) -> dict[str, list[Row]]:
+    """Read the rows by their key, each column as numbers only if all of it is."""
+    others = [name for name in header if name not in {column, *INTERVAL}]
+    texts = {name: [row[header.index(name)] for _, row in cells] for name in others}
+    values = {name: column_values(found) for name, found in texts.items()}
+    rows: dict[str, list[Row]] = {}
+    for k, (line, row) in enumerate(cells):
+        span = _span(path, line, dict(zip(header, row, strict=True)))
+        found = Row(line, {name: values[name][k] for name in others}, *span)
+        rows.setdefault(row[header.index(column)], []).append(found)
+    return rows
+
+
+def _check_apart(path: str, rows: list[Row]) -> None:
+    """Refuse rows of one key that say two things of one time."""
+    ordered = sorted(rows, key=lambda row: (row.begin_s or 0.0, row.line))
+    for before, after in pairwise(ordered):
+        meet = before.end_s is None or (after.begin_s or 0.0) < before.end_s
+        if meet and before.values != after.values:
+            first, second = sorted((before.line, after.line))
+            raise DataError(
+                f"contradicts line {first}: the same key, the same time, other labels",
+                where=f"{path}:{second}",
+                hint="keep one of the two rows",
+            )
 
 
 def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -150,30 +188,50 @@ def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     except csv.Error as error:
         raise DataError(f"{error}", where=f"{path}:{reader.line_num}") from error
     if not numbered:
-        raise DataError("is empty", where=path)
+        raise DataError("is empty", where=path, hint="a header and a row a key")
     header = numbered[0][1]
     if double := [name for name in header if header.count(name) > 1]:
         raise DataError(f"two columns are called {double[0]!r}", where=f"{path}:{numbered[0][0]}")
     for line, cells in numbered:
         if len(cells) != len(header):
-            raise DataError(f"{len(cells)} cells, expected {len(header)}", where=f"{path}:{line}")
+            raise DataError(
+                f"{len(cells)} cells, expected {len(header)}",
+                where=f"{path}:{line}",
+                hint="every row has as many cells as the header",
+            )
     return header, numbered[1:]
 
 
-def _row(path: str, line: int, cells: dict[str, str], has_intervals: bool) -> Row:  # noqa: FBT001
-    if not has_intervals:
-        return Row(line, {name: value(text) for name, text in cells.items()})
-    begin_s, end_s = (_number(path, line, name, cells.pop(name)) for name in INTERVAL)
+def _span(path: str, line: int, cells: Mapping[str, str]) -> tuple[float | None, float | None]:
+    if INTERVAL[0] not in cells:
+        return None, None
+    begin_s, end_s = (_number(path, line, name, cells[name]) for name in INTERVAL)
     if end_s < begin_s:
-        raise DataError(f"ends at {end_s} before it begins at {begin_s}", where=f"{path}:{line}")
-    return Row(line, {name: value(text) for name, text in cells.items()}, begin_s, end_s)
+        raise DataError(
+            f"ends at {end_s} before it begins at {begin_s}",
+            where=f"{path}:{line}",
+            hint="intervals are [begin_s, end_s) in seconds",
+        )
+    return begin_s, end_s
 
 
 def _number(path: str, line: int, name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise DataError(f"{name} is {text!r}, expected seconds", where=f"{path}:{line}") from error
+    number = value(text)
+    if isinstance(number, int | float):
+        return float(number)
+    raise DataError(
+        f"{name} is {text!r}, expected seconds",
+        where=f"{path}:{line}",
+        hint="seconds after the origin of the session, such as 12.5",
+    )
+
+
+def column_values(texts: Sequence[str]) -> list[LabelValue]:
+    """Read a column: numbers if every cell is one or missing, else text."""
+    values = [value(text) for text in texts]
+    if any(isinstance(found, str) for found in values):
+        return [None if text in NULLS else text for text in texts]
+    return values
 
 
 def value(text: str) -> LabelValue:

@@ -40,11 +40,13 @@ def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
     findings = Findings(job, item)
     evidence.write(findings, stream)
     findings.text = _transcript(item) if item.spec["text"] else None
-    if item.spec["kind"] == "audio":
-        _sound(findings, shards, stream)
+    is_video = item.spec["kind"] == "video"
+    kinds = {track.kind for track in tracks(item.inputs[0])} if is_video else {"audio"}
+    if kinds == {"audio"}:
+        _sound(findings, shards, "audio" if is_video and stream == "video" else stream)
         return findings
     _video(findings, stream)
-    if item.spec["sound"] and any(track.kind == "audio" for track in tracks(item.inputs[0])):
+    if item.spec["sound"] and "audio" in kinds:
         _sound(findings, shards, "audio" if stream == "video" else f"{stream}_audio")
     return findings
 
@@ -95,6 +97,7 @@ def _compare(findings: Findings, reader: AudioReader) -> None:
 def _video(findings: Findings, stream: str) -> None:
     scan = scan_video(findings.item.inputs[0])
     shown = ~scan.discarded & ~scan.damaged
+    n_damaged = int((scan.damaged & ~scan.discarded).sum())
     frames = np.flatnonzero(shown).astype(np.int64)
     found = Stream(
         stream,
@@ -117,5 +120,6 @@ def _video(findings: Findings, stream: str) -> None:
     findings.lasts(scan.start_s + scan.duration_s)
     if scan.n_declared is not None and scan.n_declared != scan.n_frames:
         findings.warnings.append(
-            f"{findings.item.source}: {scan.n_frames} frames were found, {scan.n_declared} declared"
+            f"{findings.item.source}: {scan.n_frames} frames were found, {n_damaged} of them"
+            f" damaged, {scan.n_declared} declared"
         )

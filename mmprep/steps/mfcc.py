@@ -173,7 +173,7 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
     if inputs.datasets:
         if len(inputs.datasets) > 1 or inputs.names:
             raise UsageError("one data set, or raw files: not both", where=config.inputs[0])
-        return _dataset_plan(datasets.load(inputs.datasets[0]), shard_size, config)
+        return _dataset_plan(datasets.load(inputs.datasets[0], inputs.ids), shard_size, config)
     names = list(sounds.sound_names(inputs))
     ids = sounds.unique_ids(names, str(inputs.root))
     items = tuple(_file_item(inputs.path(name), name, ids[name]) for name in names)
@@ -183,7 +183,7 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
 
 
 def _file_item(path: str, name: str, item_id: str) -> Item:
-    return Item(item_id, (path,), size_of(path), {}, name)
+    return Item(item_id, (path,), size_of(path), {}, name, path.removesuffix(f"/{name}"))
 
 
 def _dataset_plan(data: datasets.InputDataset, shard_size: int, config: Config) -> _Plan:
@@ -212,7 +212,8 @@ def _shard_item(data: datasets.InputDataset, record: Record) -> Item:
         "rate_hz": ref.rate_hz,
         "offset_s": ref.offset_s,
     }
-    return Item(record.id, (), 4 * ref.n_rows, spec, record.source or record.id)
+    source = record.source or record.id
+    return Item(record.id, (), 4 * ref.n_rows, spec, source, str(data.folder))
 
 
 def _tasks(plan: _Plan, content: dict[str, Any]) -> Iterator[Task]:

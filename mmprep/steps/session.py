@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep import align, files, tables
-from mmprep.errors import UsageError
+from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.steps import streams, sync
 from mmprep.steps.journal import FileNote
@@ -47,7 +47,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
     streams.check_related(on_clocks)
     notes: list[str] = []
-    chosen = _modalities(on_clocks, wish, notes)
+    chosen = _modalities(item, on_clocks, wish, notes)
     events = [one for one in on_clocks if one.opened.spec.kind == "events" or _is_events(one)]
     plan = align.plan_windows(
         [modality.repaired.coverage_ns for modality in chosen],
@@ -89,19 +89,37 @@ def _is_events(one: Clocked) -> bool:
     return one.opened.stream is not None and one.opened.stream.kind == "events"
 
 
-def _modalities(on_clocks: list[Clocked], wish: Wish, notes: list[str]) -> list[Modality]:
+def _modalities(
+    item: Item, on_clocks: list[Clocked], wish: Wish, notes: list[str]
+) -> list[Modality]:
+    """Take the streams that can go onto windows; one named by the caller must."""
     chosen = []
     for one in on_clocks:
         if one.opened.spec.kind == "events" or _is_events(one):
             continue
         given = wish.rates_hz.get(one.name, wish.rate_hz)
-        if one.opened.nominal_hz is None and given is None:
-            notes.append(f"{one.name} has no rate and is left out; --rates {one.name}=HZ takes it")
+        if why := _unfit(one, given):
+            if item.spec.get("named"):
+                raise DataError(why, where=one.name, hint=f"--stream {one.name}=FILE,rate=HZ")
+            notes.append(f"{item.id}: {one.name} {why} and is left out")
             continue
         chosen.append(_modality(one, given, wish, notes))
     if not chosen:
-        raise UsageError("no stream has a rate", hint="give --rates NAME=HZ")
+        raise DataError("no stream has rows and a rate", where=item.id, hint="--rates NAME=HZ")
     return chosen
+
+
+def _unfit(one: Clocked, given: Fraction | None) -> str | None:
+    """Say why a stream can't go onto windows; None if it can."""
+    stream = one.opened.stream
+    if stream is not None:
+        if stream.n_samples == 0:
+            return "has no rows"
+        if stream.data.ndim > 1 and stream.data.shape[1] == 0:
+            return "has no numeric channel"
+    if one.opened.nominal_hz is None and given is None:
+        return "has no rate that its stamps bear out"
+    return None
 
 
 def _modality(one: Clocked, given: Fraction | None, wish: Wish, notes: list[str]) -> Modality:

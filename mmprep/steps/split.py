@@ -80,7 +80,8 @@ def run(
         if options.dry_run:
             return session.preview([], data.dataset.totals.bytes)
         for name, near in placing.closeness.items():
-            session.progress.say(_close_text(name, near))
+            tell = session.progress.say if near.n_records else session.progress.warn
+            tell(_close_text(name, near))
         return session.commit(_contents(data, placing, config))
 
 
@@ -112,6 +113,10 @@ def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
         key = "id" if not {r.id for r in records}.isdisjoint(placed) else config.by
         _check_listed(records, placed, key)
         return _Placing(list(split.assign(records, placed, by=key)))
+    if config.folds and config.leave_one_out:
+        raise UsageError("--folds and --leave-one-out together", hint="choose one")
+    if config.stratify != "label" and all(field_value(r, config.stratify) is None for r in records):
+        raise UsageError(f"no record has a field {config.stratify!r}", where="--stratify")
     groups = split.count_groups(records, by=config.by, stratify=config.stratify)
     if config.folds or config.leave_one_out:
         return _Placing(list(split.assign_folds(records, _folds(groups, config), by=config.by)))

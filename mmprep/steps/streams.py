@@ -182,7 +182,7 @@ def _from_shard(spec: StreamSpec) -> Opened:
 
 
 def _from_text(spec: StreamSpec) -> Opened:
-    options = TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz)
+    options = TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz, rate_hz=spec.nominal_hz)
     return Opened(spec, _kept(text.read_stream(Path(spec.path), options, spec.name), spec))
 
 
@@ -354,7 +354,7 @@ def check_related(streams: Sequence[Clocked]) -> None:
         groups[stream.is_absolute].append(stream.name)
     if groups[True] and groups[False]:
         raise ClockError(
-            f"{', '.join(groups[True])} are on absolute time and {', '.join(groups[False])}"
-            " on time of their own: nothing relates them",
+            f"on absolute time: {', '.join(groups[True])}; on time of their own:"
+            f" {', '.join(groups[False])}; nothing relates them",
             hint=f"give --clock {groups[False][0]}=LOG or --start {groups[False][0]}=TIME",
         )

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import errno
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,8 @@ class Item:
         All else that its result depends on, as JSON values.
     source : str
         Its name below the input root, for messages.
+    root : str
+        The input root: messages name files below it, so that they are the same anywhere.
     """
 
     id: str
@@ -48,6 +51,7 @@ class Item:
     n_bytes: int
     spec: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An item that could not be done, and why."""
+    """An item that could not be done, and why.
+
+    Parameters
+    ----------
+    trace : str, optional
+        Where an error came from that nobody foresaw: a bug.
+    """
 
     id: str
     source: str
@@ -96,6 +106,7 @@ class Failure:
     attempts: int = 1
     retryable: bool = False
     hint: str | None = None
+    trace: str | None = None
 
     def line(self) -> dict[str, Any]:
         """Give the line of failures.jsonl."""
@@ -152,9 +163,12 @@ class Job:
             raise
         except OSError as error:
             self._storage(error)
-            self.failures.append(failure(item, stage, error))
+            self._fail(item, stage, error)
         except Exception as error:
-            self.failures.append(failure(item, stage, error))
+            self._fail(item, stage, error)
+
+    def _fail(self, item: Item, stage: str, error: Exception) -> None:
+        self.failures.append(failure(item, stage, error, folder=str(self.folder)))
 
     def _storage(self, error: OSError) -> None:
         ours = str(error.filename or "").startswith(str(self.folder))
@@ -210,18 +224,37 @@ def digest(path: str) -> str:
         return ""
 
 
-def failure(item: Item, stage: str, error: Exception) -> Failure:
-    """Name what went wrong with an item."""
-    message = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename or item.source}: {error.strerror}"
-    elif not isinstance(error, MmprepError):
-        message = f"{type(error).__name__}: {message}"
+def failure(item: Item, stage: str, error: Exception, *, folder: str = "") -> Failure:
+    """Name what went wrong with an item, its files by their names below the root."""
+    message, trace = _message(item, error)
+    for top in (item.root, folder):
+        message = message.replace(f"{top}/", "") if top else message
     retryable = isinstance(error, MemoryError) or (
         isinstance(error, OSError) and error.errno in {errno.EIO, errno.ETIMEDOUT, errno.ESTALE}
     )
     hint = error.hint if isinstance(error, MmprepError) else None
-    return Failure(item.id, item.source, stage, type(error).__name__, message, 1, retryable, hint)
+    return Failure(
+        item.id,
+        item.source,
+        stage,
+        type(error).__name__,
+        message,
+        retryable=retryable,
+        hint=hint,
+        trace=trace,
+    )
+
+
+def _message(item: Item, error: Exception) -> tuple[str, str | None]:
+    """Give what is said of an error, and the traceback of one that nobody foresaw."""
+    if isinstance(error, MmprepError):
+        return str(error), None
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or item.source}: {error.strerror}", None
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}", None
+    trace = "".join(traceback.format_exception(error))
+    return f"{type(error).__name__}: {error} (a bug in mmprep: MMPREP_DEBUG=1 shows where)", trace
 
 
 def lost_failure(item: Item, kind: str, reason: str, attempts: int) -> Failure:

@@ -45,7 +45,10 @@ def probe(job: Job) -> dict[str, Any]:
             schemas = TABLE_READERS[claim.reader].probe(claim, Path(item.spec["root"]), options)
             names = item.spec["streams"]
             found.append(
-                (item.id, {names[s]: msgspec.to_builtins(schema) for s, schema in schemas.items()})
+                (
+                    item.source,
+                    {names[s]: msgspec.to_builtins(schema) for s, schema in schemas.items()},
+                )
             )
     return {"schemas": found}
 
@@ -66,7 +69,11 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
                 try:
                     _write_table(findings, own, stream, n_threads)
                 except tables.Widen as wanted:
-                    wish = {"kinds": wanted.kinds, "relative": wanted.relative}
+                    wish = {
+                        "kinds": wanted.kinds,
+                        "relative": wanted.relative,
+                        "examples": wanted.examples,
+                    }
                     value["widen"][stream] = wish
             value["items"][item.source] = findings.to_json()
             value["files"] = findings.files

@@ -34,6 +34,7 @@ NULL_STAMP_NS = int(np.iinfo(np.int64).min)
 DECIMALS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 UNIX_S = (631_152_000, 4_102_444_800)  # 1990 .. 2100
 LARGEST_STEP_NS = 1_100_000_000
+LONG_TABLE, ANNOTATION_STEP = 200, 60
 MAX_EXPONENT = 40  # a stamp of 10^40 units is no stamp; keeps `1e999999999` cheap
 
 UNIT_WORDS = {
@@ -225,6 +226,8 @@ def _unit_by_steps(texts: Sequence[str]) -> str | None:
     if not steps:
         return None
     step = median(steps)
+    if len(known) < LONG_TABLE and step <= ANNOTATION_STEP:
+        return None  # annotations every few seconds
     for unit, decimals in DECIMALS.items():
         if step * 10**decimals <= LARGEST_STEP_NS:
             return unit

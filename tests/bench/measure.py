@@ -128,8 +128,10 @@ def peer(
 
 
 def compare(what: str, ours: Side, peers: Sequence[Side], size: Size) -> Iterator[Row]:
-    """Run all sides in turns and give a row a peer."""
+    """Run all sides in turns and give a row a peer; without a peer there is nothing to run."""
     wanted = [side for side in peers if size.with_peers or not side.needs]
+    if not wanted:
+        return
     sides = [ours, *(side for side in wanted if side.is_installed)]
     first = [_sampled(side) for side in sides]
     turns = [[seconds(side) for side in sides] for _ in range(size.n_runs)]

@@ -78,6 +78,14 @@ def polars_sink(source: str, target: str) -> None:
     polars.scan_csv(source, separator="\t").sink_parquet(target, compression="zstd")
 
 
+def polars_loop(folder: str, out: str) -> None:
+    """Many tables by Polars, one after the other."""
+    for path in sorted(Path(folder).rglob("*.tsv")):
+        target = Path(out) / path.relative_to(folder).with_suffix(".parquet")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        polars_sink(str(path), str(target))
+
+
 # Sound --------------------------------------------------------------------------------------------
 
 

@@ -214,7 +214,7 @@ def test_streams_without_a_relation_are_refused(tmp_path):
     with pytest.raises(FailedItemsError) as caught:
         run_align(output=tmp_path / "out", **_named(clock=()))
     message = caught.value.failures[0].message
-    assert "eeg, gsr are on absolute time and video on time of their own" in message
+    assert "on absolute time: eeg, gsr; on time of their own: video" in message
     assert caught.value.failures[0].error == ClockError.__name__
 
 
@@ -270,3 +270,104 @@ def test_folder_without_data_set_is_refused(tmp_path):
     (tmp_path / "raw/x.tsv").write_text("time\tx\n0\t1\n")
     with pytest.raises((UsageError, DataError)):
         run_align(tmp_path / "raw", output=tmp_path / "out")
+
+
+# Streams that can't go onto windows
+
+
+@pytest.fixture
+def tables(tmp_path) -> Path:
+    """Streams of ten seconds, good and bad."""
+    rows = {
+        "a": "".join(f"{k / 8:.3f}\t{k}\n" for k in range(80)),
+        "words": "".join(f"{k}.0\tw{k}\n" for k in range(10)),
+        "one": "3.0\t1\n",
+        "back": "".join(f"{9 - k}.0\t{k}\n" for k in range(10)),
+    }
+    for name, text in rows.items():
+        (tmp_path / f"{name}.tsv").write_text("time\tx\n" + text)
+    (tmp_path / "only.tsv").write_text("time\n0.0\n1.0\n2.0\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("words", "s: has no numeric channel"),
+        ("only", "s: has no numeric channel"),
+        ("one", "s: has no rate"),
+    ],
+)
+def test_named_stream_that_is_unfit_is_refused(tables, tmp_path, name, why):
+    streams = (f"a={tables}/a.tsv", f"s={tables}/{name}.tsv")
+    with pytest.raises(FailedItemsError) as caught:
+        run_align(stream=streams, output=tmp_path / "out", engine="serial")
+    assert caught.value.failures[0].message.startswith(why)
+
+
+def test_unfit_stream_of_a_data_set_is_left_out_and_said(tables, tmp_path, mmprep):
+    from mmprep import run_convert
+
+    run_convert(tables / "a.tsv", tables / "words.tsv", output=tmp_path / "c", layout="{stream}")
+    done = mmprep("align", tmp_path / "c", "-o", tmp_path / "out", "--engine", "serial")
+    assert done.code == 0
+    assert "words has no numeric channel and is left out" in done.err
+    assert set(open_dataset(tmp_path / "out")[0]) >= {"a", "a.valid"}
+
+
+def test_session_without_any_fit_stream_fails_alone(tables, tmp_path):
+    from mmprep import run_convert
+
+    for session, name in (("s1", "a"), ("s2", "words")):
+        (tables / session).mkdir()
+        (tables / f"{name}.tsv").rename(tables / session / f"{name}.tsv")
+    run_convert(tables / "s1", tables / "s2", output=tmp_path / "c", engine="serial")
+    result = run_align(tmp_path / "c", output=tmp_path / "out", rates="a=4", max_failures="1")
+    assert [failure.id for failure in result.failures] == ["s2"]
+
+
+def test_stream_without_stamps_takes_its_rate(tables, tmp_path):
+    (tables / "bare.tsv").write_text("v\n" + "".join(f"{k}\n" for k in range(64)))
+    stream = (f"s={tables}/bare.tsv,rate=8",)
+    run_align(stream=stream, output=tmp_path / "out", engine="serial")
+    data = open_dataset(tmp_path / "out")
+    np.testing.assert_allclose(data[1]["s"][:, 0], np.arange(8, 16))
+
+
+@pytest.mark.parametrize("name", ["id", "sync", "a.valid", "label"])
+def test_name_that_would_hide_another_is_refused(tables, tmp_path, name):
+    with pytest.raises(UsageError, match="no stream can be called"):
+        run_align(stream=(f"{name}={tables}/a.tsv",), output=tmp_path / "out")
+
+
+def test_no_window_left_is_an_error(tables, tmp_path):
+    (tables / "late.tsv").write_text(
+        "time\tx\n" + "".join(f"{8 + k / 8:.3f}\t{k}\n" for k in range(80))
+    )
+    with pytest.raises(DataError, match="no window is left"):
+        run_align(
+            stream=(f"a={tables}/a.tsv", f"s={tables}/late.tsv"),
+            output=tmp_path / "out",
+            min_valid=1.0,
+            cover="union",
+            window="9",
+            engine="serial",
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": float("nan")}, "no number"),
+        ({"rate": "1e12"}, "not between 0 and"),
+        ({"on": "session"}, "no --labels"),
+        ({"frames": "8x8"}, "no video"),
+        ({"session": ""}, "needs a name"),
+        ({"max_failures": "-1"}, "out of range"),
+        ({"max_failures": "101%"}, "out of range"),
+    ],
+)
+def test_option_without_sense_is_refused_before_any_work(tables, tmp_path, options, message):
+    with pytest.raises(UsageError, match=message):
+        run_align(stream=(f"a={tables}/a.tsv",), output=tmp_path / "out", **options)
+    assert not (tmp_path / "out.incomplete").exists()

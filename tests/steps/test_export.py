@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from mmprep import UsageError, run_export, run_split
+from mmprep import DataError, UsageError, run_export, run_split
 from mmprep.manifest.codec import read_manifest
 from tests import raw
 from tests.conftest import ROOT
@@ -54,9 +54,17 @@ def test_path_mode_changes_how_paths_are_written(export, mode, begin):
     assert all(line["audio_filepath"].startswith(begin) for line in export(path_mode=mode))
 
 
-def test_media_root_says_where_the_sources_are_now(export):
-    lines = export(media_root="/data/cmlr", path_mode="absolute")
-    assert lines[0]["audio_filepath"].startswith("/data/cmlr/audio/")
+def test_media_root_says_where_the_sources_are_now(export, tmp_path):
+    moved = tmp_path / "moved"
+    moved.symlink_to(RAW)
+    lines = export(media_root=str(moved), path_mode="absolute")
+    assert lines[0]["audio_filepath"].startswith(f"{moved}/audio/")
+
+
+def test_source_that_is_not_there_is_refused(export, tmp_path):
+    with pytest.raises(DataError, match="is not there") as caught:
+        export(media_root=str(tmp_path))
+    assert "--media-root" in caught.value.hint
 
 
 @pytest.mark.parametrize(("audio", "atol"), [("wav", 0), ("flac", 1 / 32768)])

@@ -47,10 +47,49 @@ def test_interval_labels_only_windows_that_it_covers_whole(tmp_path):
     assert "begin_s" not in found[2].labels
 
 
-def test_first_of_overlapping_intervals_counts(tmp_path):
-    text = "session\tbegin_s\tend_s\tlabel\ns\t0\t2\tfirst\ns\t0\t2\tsecond\n"
-    (found,), _ = labels.join([_record("a")], [_table(tmp_path, text, "session")])
-    assert found.label == "first"
+@pytest.mark.parametrize(("begin_s", "end_s"), [("0", "2"), ("1", "3"), ("1.5", "1.75")])
+def test_intervals_that_contradict_each_other_are_refused(tmp_path, begin_s, end_s):
+    rows = f"s\t0\t2\tfirst\ns\t{begin_s}\t{end_s}\tsecond\n"
+    with pytest.raises(DataError, match=r"labels\.tsv:3: contradicts line 2"):
+        _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
+
+
+def test_intervals_that_touch_are_apart(tmp_path):
+    rows = "s\t0\t2\tfirst\ns\t2\t4\tsecond\n"
+    table = _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
+    assert len(table.rows["s"]) == 2
+
+
+def test_key_that_stands_twice_is_refused_unless_it_says_the_same(tmp_path):
+    assert _table(tmp_path, "id\tlabel\na\thappy\na\thappy\n", "id").rows["a"]
+    with pytest.raises(DataError, match=r"labels\.tsv:3: contradicts line 2"):
+        _table(tmp_path, "id\tlabel\na\thappy\na\tsad\n", "id")
+
+
+@pytest.mark.parametrize("header", ["begin_s", "end_s"])
+def test_half_an_interval_is_refused(tmp_path, header):
+    with pytest.raises(UsageError, match=f"has {header} alone"):
+        _table(tmp_path, f"id\t{header}\tlabel\na\t1\tx\n", "id")
+
+
+@pytest.mark.parametrize("text", ["nan", "n/a", "x", ""])
+def test_interval_that_is_no_number_is_refused(tmp_path, text):
+    rows = f"a\t{text}\t2\tx\n"
+    with pytest.raises(DataError, match="expected seconds"):
+        _table(tmp_path, "id\tbegin_s\tend_s\tlabel\n" + rows, "id")
+
+
+def test_interval_beyond_the_recording_is_counted(tmp_path):
+    rows = "s\t0\t2\tfirst\ns\t100\t108\tsecond\n"
+    table = _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
+    _, (said,) = labels.join([_record("a")], [table])
+    assert "1 intervals cover no window (line 3" in said
+
+
+def test_column_with_one_text_is_text(tmp_path):
+    table = _table(tmp_path, "id\tage\na\t07\nb\t8\nc\t\n", "id")
+    ages = [table.rows[key][0].values["age"] for key in "abc"]
+    assert ages == ["07", "8", None]
 
 
 def test_what_finds_no_partner_is_said(tmp_path):

@@ -42,10 +42,10 @@ def _unheard(item_id):
     ("error", "message"),
     [
         (DataError("is bad", where="a"), "a: is bad"),
-        (ValueError("odd"), "ValueError: odd"),
+        (ValueError("odd"), "ValueError: odd (a bug in mmprep"),
         (KeyError("k"), "KeyError: 'k'"),
         (FileNotFoundError(2, "No such file or directory", "/in/a"), "/in/a: No such file"),
-        (MemoryError(), "MemoryError: MemoryError"),
+        (MemoryError("8 GiB"), "out of memory: 8 GiB"),
     ],
 )
 def test_error_of_an_item_is_its_failure_and_the_others_go_on(task, error, message):

@@ -187,6 +187,8 @@ def test_time_column_is_found_by_name(names, index):
         ("t", ["0", "250", "500"], "ms", False),
         ("t", ["0", "7812", "15625"], "us", False),
         ("t", ["0", "1", "2"], "s", False),
+        ("t", ["0", "5", "10"], "s", False),
+        ("t", ["0", "10", "20"] + [str(10 * k) for k in range(3, 300)], "ms", False),
         ("t", ["0.0", "4.0", "8.0"], "s", False),
         ("t_ms", ["0", "1", "2"], "ms", False),
         ("t", ["2021-04-05T15:48:04Z"], "iso", True),
