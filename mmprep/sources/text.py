@@ -181,6 +181,16 @@ class _Head:
     def cells(self, line: str) -> list[str]:
         return _split(line, self.delimiter, self.quote)
 
+    def column(self, begin: int, n_rows: int, index: int) -> list[str]:
+        """Give one cell of each of these rows that has so many."""
+        found = []
+        for line in self.lines[begin : begin + n_rows]:
+            is_plain = self.quote is None or self.quote not in line
+            cells = line.split(self.delimiter, index + 1) if is_plain else self.cells(line)
+            if len(cells) > index and not _is_skipped(line):
+                found.append(cells[index])
+        return found
+
 
 def _split(line: str, delimiter: str, quote: str | None) -> list[str]:
     if quote is None or quote not in line:
@@ -414,8 +424,7 @@ def _with_time(
 
 def _stamp_texts(layout: tables.Layout, head: _Head) -> tuple[str, ...]:
     index = layout.time_cell or 0
-    rows = head.rows(layout.n_preamble, STAMP_ROWS)
-    found = [row[index].strip() for row in rows if len(row) > index]
+    found = [text.strip() for text in head.column(layout.n_preamble, STAMP_ROWS, index)]
     texts = [text for text in found if text not in layout.nulls and "\0" not in text]
     return tuple(text.replace(",", ".") if layout.decimal == "," else text for text in texts)
 

@@ -3,8 +3,9 @@
 Rules
 -----
 - Readers are asked in a fixed order; what one has claimed the next does not see.
-- Tables: id = the file's folder (its stem at the root), stream = its stem. Sound and video:
-  id = the path less its suffix, stream `audio` or `video`. A layout overrides both.
+- Tables: id = the file's folder (its stem at the root), stream = its stem. A file that holds
+  several streams, sound and video: id = the path less its suffix, streams as the reader calls
+  them. A layout overrides both.
 - An item that is the root takes the root's name.
 - Beside `x.EXT`, `x.ptp.tsv` or `x.clock.tsv` is its clock evidence, `x.frames.tsv` its frame
   times.
@@ -15,15 +16,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.sources import e4, text
-from mmprep.sources.base import Claim, is_companion
+from mmprep.sources import (
+    bids,
+    brainvision,
+    case,
+    e4,
+    edf,
+    emotiv,
+    everion,
+    explore,
+    faros,
+    garmin,
+    kemocon,
+    matlab,
+    mnefiles,
+    muse,
+    openbci,
+    opensignals,
+    polar,
+    shimmer,
+    text,
+    unpickle,
+    xdf,
+)
+from mmprep.sources.base import Claim, TextOptions, is_companion
 from mmprep.steps.inputs import Inputs, size_of
 from mmprep.steps.layout import Layout, Place
 
-TABLE_READERS = {"e4": e4, "text": text}
+# Asked in this order; each knows its files by what is in them. Any text is `text`'s, so it is last.
+_KNOWN = (
+    *(e4, kemocon, faros, polar, everion, garmin, explore, bids, case),
+    *(shimmer, opensignals, emotiv, muse, openbci),
+    *(edf, brainvision, mnefiles, xdf, matlab, unpickle),
+)
+TABLE_READERS: Mapping[str, Any] = {module.READER: module for module in (*_KNOWN, text)}
+NO_RECORDINGS = (
+    "participants.tsv",
+    "_scans.tsv",
+    "_channels.tsv",
+    "_electrodes.tsv",
+    "_sessions.tsv",
+)
 CLOCK_COMPANIONS = (".frames.tsv", ".clock.tsv", ".ptp.tsv")
 
 
@@ -34,7 +71,8 @@ class Claimed:
     Parameters
     ----------
     streams : dict
-        Table readers: the reader's name of each stream -> its name in the data set.
+        Table readers: the reader's name of each stream -> its name in the data set, as far as it
+        is known before the look; the others keep the reader's names.
     clock, text : str, optional
         Files below the root: clock evidence, transcript.
     """
@@ -109,7 +147,7 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
         raise DataError(
             "no reader knows it",
             where=inputs.path(refused[0]),
-            hint="tried: E4 session, sound, video, delimited text",
+            hint=f"tried: {', '.join(TABLE_READERS)}, sound, video",
         )
     placed = [_placed(claim, inputs, layout) for claim in sorted(found, key=_order)]
     claimed = tuple(one for one in placed if one is not None)
@@ -120,7 +158,7 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
         raise DataError(
             f"nothing known among {len(inputs.names)} files",
             where=str(inputs.root),
-            hint="known: E4 sessions, sound, video, delimited text (.tsv .csv)",
+            hint=f"known: {', '.join(TABLE_READERS)}, sound, video",
         )
     _refuse_doubles(claimed)
     return Claims(claimed, tuple(skipped))
@@ -146,8 +184,12 @@ def _claims(folder: str, names: list[str], inputs: Inputs) -> Iterator[Claim]:
             yield claim
 
 
-def _e4_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
-    return e4.claim(folder, sorted(names), inputs.root)
+def _known_claims(folder: str, names: set[str], inputs: Inputs) -> Iterator[Claim]:
+    left = {name for name in names if not is_companion(name)}
+    for reader in _KNOWN:
+        for claim in reader.claim(folder, sorted(left), inputs.root):
+            left -= {name.rpartition("/")[2] for name in claim.files}
+            yield claim
 
 
 def _media_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
@@ -162,7 +204,11 @@ def _media_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
 
 
 def _walked_text_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
-    walked = [name for name in names if _whole(folder, name) not in inputs.named]
+    walked = [
+        name
+        for name in names
+        if _whole(folder, name) not in inputs.named and not name.endswith(NO_RECORDINGS)
+    ]
     return text.claim(folder, sorted(walked), inputs.root)
 
 
@@ -172,7 +218,7 @@ def _named_text_claims(folder: str, names: set[str], inputs: Inputs) -> list[Cla
 
 
 _MEDIA = {"audio": AUDIO_SUFFIXES, "video": VIDEO_SUFFIXES}
-_READERS = (_e4_claims, _media_claims, _walked_text_claims, _named_text_claims)
+_READERS = (_known_claims, _media_claims, _walked_text_claims, _named_text_claims)
 
 
 def _whole(folder: str, name: str) -> str:
@@ -186,34 +232,43 @@ def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | No
         if claim.id_path in inputs.named:
             raise UsageError("does not fit the layout", where=inputs.path(claim.id_path))
         return None
-    item_id, session, stream = _names(claim, place, stem, inputs.root.name)
-    own = {part: part for part in _stream_names(claim)}
-    streams = own if claim.reader == "e4" else dict.fromkeys(own, stream)
+    own = _stream_names(claim, inputs.root)
+    is_single = own == (claim.stem,)
+    item_id, session, stream = _names(claim, place, stem, inputs.root.name, is_single=is_single)
+    streams = {claim.stem: stream} if is_single else {name: name for name in own}
     n_bytes = sum(size_of(inputs.path(name)) for name in claim.files)
     clock = _clock(inputs.root, stem) if claim.id_path else None
     return Claimed(claim, item_id, session, stream, streams, n_bytes, place, clock)
 
 
-def _names(claim: Claim, place: Place | None, stem: str, root_name: str) -> tuple[str, str, str]:
+def _names(
+    claim: Claim, place: Place | None, stem: str, root_name: str, *, is_single: bool
+) -> tuple[str, str, str]:
     """Give id, session and stream of an item."""
-    is_text, is_media = claim.reader == "text", claim.reader in {"audio", "video"}
+    is_media = claim.reader in _MEDIA
     folder, _, last = stem.rpartition("/")
     stream = claim.reader if is_media else last
     item_id = stem or root_name
     if place is not None:
-        stream = place.stream or ("table" if is_text else stream)
+        stream = place.stream or ("table" if is_single else stream)
         item_id = place.id or root_name
-    elif is_text:
+    elif is_single:
         item_id = folder or last
     folder = item_id.rpartition("/")[0] or root_name
     session = (place.session if place else None) or (folder if is_media else item_id)
     return item_id, session, stream
 
 
-def _stream_names(claim: Claim) -> list[str]:
-    if claim.reader == "e4":
-        return [PurePosixPath(name).stem for name in claim.files]
-    return [claim.stem]
+def _stream_names(claim: Claim, root: Path) -> tuple[str, ...]:
+    """Give the streams of a claim, as far as they are known before the look."""
+    if claim.reader in _MEDIA:
+        return ()
+    if claim.reader == e4.READER:
+        return tuple(PurePosixPath(name).stem for name in claim.files)
+    if claim.reader == text.READER:
+        return (claim.stem,)
+    listed = getattr(TABLE_READERS[claim.reader], "streams", None)
+    return tuple(listed(claim, root, TextOptions())) if listed is not None else ()
 
 
 def _clock(root: Path, stem: str) -> str | None:

@@ -294,10 +294,11 @@ def _write_tables(
     session: base.Run, items: Sequence[Item], plan: _Plan, cpus: int
 ) -> list[Outcome]:
     options = msgspec.to_builtins(plan.options, enc_hook=str)
-    schemas = _merged(_probe(session, items, options))
+    items, looks = _look(session, items, options)
+    _refuse_doubles(items, plan)
+    schemas = _merged(items, looks)
     _check_units(plan.options, schemas)
-    seen = {source for found in schemas.values() for source in found.sources}
-    todo = [item for item in items if item.source in seen]
+    todo = list(items)
     done: dict[str, Outcome] = {}
     while todo:
         tasks = [_write_task(item, schemas, options) for item in todo]
@@ -342,12 +343,47 @@ class _StreamSchema:
     sources: set[str] = field(default_factory=set)
 
 
-def _merged(outcomes: Sequence[Outcome]) -> dict[str, _StreamSchema]:
+def _look(
+    session: base.Run, items: Sequence[Item], options: dict[str, Any]
+) -> tuple[list[Item], dict[str, dict[str, Any]]]:
+    """Look at the tables: the items that could be read, their streams named, and the schemas."""
+    looks: dict[str, dict[str, Any]] = {}
+    for outcome in _probe(session, items, options):
+        looks.update((outcome.value or {}).get("schemas", []))
+    named = [
+        replace(item, spec={**item.spec, "streams": _stream_names(item, looks[item.source])})
+        for item in items
+        if looks.get(item.source)
+    ]
+    return named, looks
+
+
+def _stream_names(item: Item, look: Mapping[str, Any]) -> dict[str, str]:
+    """Name the streams that the look found: as planned, else as the reader does."""
+    return {own: item.spec["streams"].get(own, own) for own in look}
+
+
+def _refuse_doubles(items: Sequence[Item], plan: _Plan) -> None:
+    """Refuse two items that would write one table."""
+    seen = {(c.id, c.stream): c.source for c in plan.claimed if not c.is_table}
+    for item in items:
+        for stream in item.spec["streams"].values():
+            other = seen.setdefault((item.id, stream), item.source)
+            if other != item.source:
+                raise UsageError(
+                    f"{other} and {item.source} would both be stream {stream!r} of {item.id!r}",
+                    hint="give a --layout, or leave one of them out with --exclude",
+                )
+
+
+def _merged(
+    items: Sequence[Item], looks: Mapping[str, Mapping[str, Any]]
+) -> dict[str, _StreamSchema]:
     found: dict[str, list[tuple[str, tables.TableSchema]]] = {}
-    for outcome in outcomes:
-        for source, streams in (outcome.value or {}).get("schemas", []):
-            for stream, schema in streams.items():
-                found.setdefault(stream, []).append((source, texts.schema_of(schema)))
+    for item in items:
+        for own, stream in item.spec["streams"].items():
+            schema = texts.schema_of(looks[item.source][own])
+            found.setdefault(stream, []).append((item.source, schema))
     return {
         stream: _StreamSchema(
             tables.merge_schemas(schema for _, schema in parts), {source for source, _ in parts}
@@ -357,9 +393,10 @@ def _merged(outcomes: Sequence[Outcome]) -> dict[str, _StreamSchema]:
 
 
 def _write_task(item: Item, schemas: Mapping[str, _StreamSchema], options: dict[str, Any]) -> Task:
-    streams = item.spec["streams"].values()
-    chosen = {s: msgspec.to_builtins(schemas[s].schema) for s in streams if s in schemas}
-    return Task(item.id, (item,), {"options": options, "schemas": chosen})
+    streams = item.spec["streams"]
+    chosen = {s: msgspec.to_builtins(schemas[s].schema) for s in streams.values()}
+    spec = {"options": options, "schemas": chosen, "streams": streams}
+    return Task(item.id, (item,), spec)
 
 
 def _widened(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ MANIFEST = "manifest.jsonl"
 _OWN = frozenset({MANIFEST, "inputs.jsonl", "failures.jsonl"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # not slotted: what is asked for a record at a time is looked up once
 class InputDataset:
     """A data set that a step reads.
 
@@ -49,8 +50,7 @@ class InputDataset:
         DataError
             The record does not list the file.
         """
-        shards = self.dataset.shard_entries()
-        entry = shards.get(name) or self.dataset.files.get(name)
+        entry = self._shards.get(name) or self.dataset.files.get(name)
         if entry is None:
             raise DataError(f"{name} is not listed", where=self.record_path)
         return entry.sha256
@@ -82,7 +82,11 @@ class InputDataset:
                 hint="run the step that wrote the data set again",
             )
 
-    @property
+    @cached_property
+    def _shards(self) -> dict[str, ShardEntry]:
+        return self.dataset.shard_entries()
+
+    @cached_property
     def media_root(self) -> Path | None:
         """Where its raw inputs were, as it was made; None if that is not known."""
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from mmprep import files, tables
 from mmprep.sources import clocklog
+from mmprep.sources.base import Claim, TextOptions
+from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.findings import Findings
 from mmprep.steps.tasks import Item
 from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog
@@ -24,7 +27,11 @@ def write(findings: Findings, stream: str) -> None:
     item = findings.item
     if not item.spec["clock"]:
         return
-    found = clocklog.read(Path(clock_path(item)))
+    _write(findings, stream, clocklog.read(Path(clock_path(item))))
+
+
+def _write(findings: Findings, stream: str, found: Evidence) -> None:
+    item = findings.item
     name = files.portable(f"tables/{stream}.clock/{item.id}.parquet")
     kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
     columns = {column: getattr(found, column) for column in _KINDS[kind][1]}
@@ -32,6 +39,19 @@ def write(findings: Findings, stream: str) -> None:
     tables.write_table(target, columns, item_id=item.id, metadata={"evidence": kind})
     findings.written(name)
     findings.clock = name
+
+
+def write_own(findings: Findings, own: str, stream: str) -> None:
+    """Write the clock evidence that a file holds of its stream, as XDF does."""
+    spec = findings.item.spec
+    reader = TABLE_READERS[spec["claim"]["reader"]]
+    if not hasattr(reader, "clock"):
+        return
+    claim = msgspec.convert(spec["claim"], Claim)
+    findings.clock = None
+    found = reader.clock(claim, Path(spec["root"]), own, TextOptions())
+    if found is not None:
+        _write(findings, stream, found)
 
 
 def clock_path(item: Item) -> str:

@@ -89,6 +89,8 @@ def expand(
     names = {name: named for path, named in found.items() if (name := _below(path, top))}
     kept = [name for name in names if chosen(name, include, exclude)]
     _check_utf8(kept, top)
+    for name in kept:
+        size_of(str(top / name))  # a link that leads nowhere is found before any work
     folders = {str(Path(path).parent) for path, named in found.items() if not named}
     folders |= {str(path) for path in raw if path.is_dir()}
     named = frozenset(name for name in kept if names[name])

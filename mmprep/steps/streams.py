@@ -29,7 +29,7 @@ from mmprep.signals import Stream
 from mmprep.sources import clocklog, e4, text
 from mmprep.sources.base import TextOptions
 from mmprep.steps import evidence
-from mmprep.timebase import NS_PER_S, Evidence, IntArray, rate
+from mmprep.timebase import NS_PER_S, Evidence, Fixes, IntArray, rate
 
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often
@@ -315,6 +315,9 @@ def clocked(opened: Opened) -> Clocked:
         found = clocklog.read(path, spec.clock_unit)
     stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
     where = f"{spec.name} and {path.name}"
+    if isinstance(found, Fixes) and found.device_ns.size == 1:
+        shift_ns = int(found.reference_ns[0] - found.device_ns[0])
+        return Clocked(opened, clock.shifted(clock.identity(), shift_ns), found)
     model = clock.fit(found, stamps_ns=stamps, where=where)
     clock.check_covers(model, stamps, where)
     return Clocked(opened, model, found)

@@ -43,13 +43,8 @@ def probe(job: Job) -> dict[str, Any]:
         with job.attempt(item, "look"):
             claim = msgspec.convert(item.spec["claim"], Claim)
             schemas = TABLE_READERS[claim.reader].probe(claim, Path(item.spec["root"]), options)
-            names = item.spec["streams"]
-            found.append(
-                (
-                    item.source,
-                    {names[s]: msgspec.to_builtins(schema) for s, schema in schemas.items()},
-                )
-            )
+            looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
+            found.append((item.source, looks))
     return {"schemas": found}
 
 
@@ -64,8 +59,10 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
     for item in job.items():
         with job.attempt(item, "convert"):
             findings = Findings(job, item)
-            evidence.write(findings, next(iter(item.spec["streams"].values())))
-            for own, stream in item.spec["streams"].items():
+            streams = job.task.spec["streams"]
+            evidence.write(findings, next(iter(streams.values())))
+            for own, stream in streams.items():
+                evidence.write_own(findings, own, stream)
                 try:
                     _write_table(findings, own, stream, n_threads)
                 except tables.Widen as wanted:

@@ -36,7 +36,7 @@ from mmprep.tables.stamps import DECIMALS, NULL_STAMP_NS, UNIX_S, RateMeter, row
 from mmprep.timebase import NS_PER_S, BoolArray, IntArray
 
 BAD_ROW_POLICIES = ("fail", "skip", "null")
-SAMPLE_BYTES = 1 << 20
+SAMPLE_BYTES, FIRST_BYTES = 1 << 20, 8 << 10
 N_SAMPLES, PIECE_BYTES = 4, 256 << 10
 
 
@@ -356,7 +356,9 @@ def _samples(layout: Layout) -> Iterator[bytes]:
     is_whole = len(start) < SAMPLE_BYTES
     text = feed.decode(start, layout.encoding)
     block = next(_skip_lines(iter([Block(text, is_whole)]), layout.n_preamble))
-    yield block.data if is_whole else block.data[: block.data.rfind(b"\n") + 1]
+    data = block.data if is_whole else block.data[: block.data.rfind(b"\n") + 1]
+    cut = data.find(b"\n", FIRST_BYTES) + 1  # what they show, the fast way reads the rest with
+    yield from (data[:cut], data[cut:]) if cut else (data,)
     if not is_whole and layout.encoding == "utf-8" and not feed.is_compressed(layout.path):
         yield from feed.spread_samples(layout.path, N_SAMPLES, PIECE_BYTES)
 

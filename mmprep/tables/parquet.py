@@ -115,13 +115,13 @@ def choose_encodings(sample: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dic
     dict
         Column -> Parquet encoding; `RLE_DICTIONARY` for a dictionary.
     """
-    chosen = {}
-    for field in sample.schema:
-        candidates = _candidates(field.type)
-        column = sample.select([field.name])
-        sizes = [_trial(column, encoding, level) for encoding in candidates]
-        chosen[field.name] = candidates[int(np.argmin(sizes))]
-    return chosen
+    candidates = {field.name: _candidates(field.type) for field in sample.schema}
+    sizes: dict[str, list[int]] = {name: [] for name in candidates}
+    for turn in range(max(map(len, candidates.values()), default=0)):
+        tried = {n: c[turn] for n, c in candidates.items() if turn < len(c)}
+        for name, size in _trial(sample.select(list(tried)), tried, level).items():
+            sizes[name].append(size)
+    return {name: candidates[name][int(np.argmin(sizes[name]))] for name in candidates}
 
 
 def _candidates(type_: pa.DataType) -> tuple[str, ...]:
@@ -136,16 +136,19 @@ def _kind_of(type_: pa.DataType) -> str:
     return next((kind for kind, known in _TYPES.items() if known == type_), "")
 
 
-def _trial(column: pa.Table, encoding: str, level: int) -> int:
+def _trial(sample: pa.Table, encodings: Mapping[str, str], level: int) -> dict[str, int]:
+    """Write columns so encoded, all in one go, and give the bytes that each takes."""
     out = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        out, column.schema, **_options(dict.fromkeys(column.column_names, encoding), level)
-    ) as writer:
-        writer.write_table(column)
+    with pq.ParquetWriter(out, sample.schema, **_options(encodings, level)) as writer:
+        writer.write_table(sample)
     found = pq.read_metadata(pa.BufferReader(out.getvalue()))
     if not found.num_row_groups:
-        return 0
-    return int(found.row_group(0).column(0).total_compressed_size)
+        return dict.fromkeys(encodings, 0)
+    group = found.row_group(0)
+    return {
+        name: int(group.column(k).total_compressed_size)
+        for k, name in enumerate(sample.column_names)
+    }
 
 
 def _options(encodings: Mapping[str, str], level: int) -> dict[str, Any]:

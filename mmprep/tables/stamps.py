@@ -336,6 +336,9 @@ def _stamp_type(unit: str, texts: Sequence[str]) -> pa.DataType:
 
 
 def _n_decimals(text: str) -> int:
+    whole, point, part = text.strip().partition(".")
+    if point and whole.isdecimal() and part.isdecimal():  # nearly all; Decimal takes ten times that
+        return len(part)
     try:
         exponent = Decimal(text.strip()).as_tuple().exponent
     except InvalidOperation:

@@ -1,0 +1,448 @@
+"""BrainVision: a header (.vhdr), samples (.eeg, .dat), markers (.vmrk).
+
+Rules (BrainVision Core Data Format 1.0 and 2.0)
+-----
+- The three belong together by the names in the header; where a recording was renamed without
+  its header, the files with the header's own stem are taken, and it is said.
+- Values are digital ones times the channel's resolution, in the unit of the header (uV if none).
+- A `New Segment` marker begins a stretch of its own, at the time that it names: what lies between
+  two stretches is a gap. Where a time is missing, the stretch is laid 1 s after the one before.
+- Times of markers are local ones without a zone.
+- Markers are the stream `annotations`; a description is `type/text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources.base import (
+    BLOCK_BYTES,
+    Claim,
+    Rows,
+    Start,
+    TextOptions,
+    beside,
+    file_of,
+    pick,
+    start_of,
+    stream_of_rows,
+    write_rows,
+)
+from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.stamps import row_stamps
+from mmprep.timebase import NS_PER_S, IntArray
+
+READER = "brainvision"
+SUFFIXES = (".vhdr", ".ahdr")
+SIGNAL, NOTES = "signal", "annotations"
+LAID_APART_NS = NS_PER_S
+
+_SIGNATURE = re.compile(rb"^(\xef\xbb\xbf)?Brain ?Vision Data Exchange Header File", re.IGNORECASE)
+_TYPES = {"INT_16": "i2", "UINT_16": "u2", "INT_32": "i4", "IEEE_FLOAT_32": "f4"}
+_UNITS = {"": "uV", "\u00b5V": "uV", "\u03bcV": "uV", "\u00b5S": "uS", "\u03bcS": "uS"}
+_MARKER = re.compile(r"^Mk\d+$", re.IGNORECASE)
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the recordings of a folder: header, samples and markers of each."""
+    claims = []
+    for name in sorted(names):
+        path, suffix = beside(folder, name), PurePosixPath(name).suffix
+        if suffix.lower() in SUFFIXES and _is_header(file_of(root, path)):
+            others = [found for found in _others(file_of(root, path)) if found is not None]
+            files = [beside(folder, other.name) for other in others]
+            claims.append(Claim(READER, path, tuple(dict.fromkeys([path, *files])), suffix))
+    return claims
+
+
+def _is_header(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _SIGNATURE.match(file.read(64)) is not None
+
+
+def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Name the streams of a recording; only header and markers are looked for."""
+    return _streams(_others(file_of(root, claim.id_path))[1])
+
+
+def _streams(markers: Path | None) -> tuple[str, ...]:
+    return (SIGNAL,) if markers is None else (SIGNAL, NOTES)
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Give the schemas of samples and markers.
+
+    Raises
+    ------
+    DataError
+        The header is damaged, its samples are missing, or of a kind that is not read.
+    """
+    recording = _open(file_of(root, claim.id_path), claim.id_path)
+    return {stream: _schema(recording, stream, options) for stream in recording.streams}
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write the samples or the markers of a recording.
+
+    Raises
+    ------
+    DataError
+        As `probe`.
+    """
+    recording = _open(file_of(root, claim.id_path), claim.id_path)
+    start, notes = _start(recording, options), recording.notes
+    said = [*notes, *([start.note] if start.note else [])] if stream == SIGNAL else []
+    return write_rows(
+        target,
+        schema,
+        _blocks(recording, pick(recording.streams, stream, claim.id_path), start.ns),
+        id=id,
+        rate_hz=recording.rate_hz if stream == SIGNAL else None,
+        options=options,
+        notes=[f"{claim.id_path}: {note}" for note in said],
+    )
+
+
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
+    """Read the samples of a recording, or its markers with `stream="annotations"`."""
+    recording = _open(path, str(path))
+    chosen = pick(recording.streams, stream or SIGNAL, str(path))
+    return stream_of_rows(
+        name,
+        _schema(recording, chosen, options),
+        _blocks(recording, chosen, _start(recording, options).ns),
+        rate_hz=recording.rate_hz if chosen == SIGNAL else None,
+    )
+
+
+# What the text files say --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    label: str
+    unit: str
+    resolution: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """A marker; `row` counts from 0."""
+
+    kind: str
+    text: str
+    row: int
+    n_rows: int
+    when: datetime | None
+
+    @property
+    def is_segment(self) -> bool:
+        return self.kind.lower() == "new segment"
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A stretch without a gap, ns after the start of the first one."""
+
+    begin: int
+    offset_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    samples: Path
+    channels: tuple[_Channel, ...]
+    rate_hz: Fraction
+    dtype: np.dtype[Any]
+    is_multiplexed: bool
+    n_rows: int
+    markers: tuple[_Marker, ...]
+    segments: tuple[_Segment, ...]
+    local_start: datetime | None
+    streams: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def stamps(self, rows: IntArray, start_ns: int) -> IntArray:
+        """Give the stamps of rows [shape=(n,), int64, ns]."""
+        begins = np.array([segment.begin for segment in self.segments])
+        offsets = np.array([segment.offset_ns for segment in self.segments])
+        which = np.searchsorted(begins, rows, side="right") - 1
+        return start_ns + offsets[which] + row_stamps(0, self.rate_hz, rows - begins[which])
+
+
+_Sections = Mapping[str, Mapping[str, str]]
+
+
+def _sections(path: Path) -> _Sections:
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("cp1252", "replace")
+    found: dict[str, dict[str, str]] = {}
+    section: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = found.setdefault(line.strip().strip("[]").lower(), {})
+        elif "=" in line and not line.startswith(";"):
+            key, _, value = line.partition("=")
+            section.setdefault(key.strip().lower(), value.strip())
+    return found
+
+
+def _others(header: Path) -> tuple[Path | None, Path | None]:
+    """Find the files of samples and markers."""
+    common = _sections(header).get("common infos", {})
+    samples = _companion(header, common.get("datafile", ""), (".eeg", ".dat"))
+    return samples, _companion(header, common.get("markerfile", ""), (".vmrk", ".amrk"))
+
+
+def _companion(header: Path, named: str, suffixes: tuple[str, ...]) -> Path | None:
+    if not named:
+        return None
+    last = PurePosixPath(named.replace("$b", header.stem).replace("\\", "/")).name
+    tries = [header.with_name(last), *(header.with_suffix(suffix) for suffix in suffixes)]
+    return next((path for path in tries if path.is_file()), None)
+
+
+def _open(header: Path, where: str) -> _Recording:
+    sections = _sections(header)
+    common, binary = sections.get("common infos", {}), sections.get("binary infos", {})
+    samples, marks = _others(header)
+    if samples is None:
+        raise DataError(f"its samples {common.get('datafile')!r} are not there", where=where)
+    _check_kind(common, where)
+    channels = _channels(sections.get("channel infos", {}), common, where)
+    dtype = _dtype(binary, where)
+    markers = _markers(marks)
+    n_rows, rest = divmod(samples.stat().st_size, dtype.itemsize * len(channels))
+    if n_rows == 0:
+        raise DataError("holds no sample", where=str(samples))
+    rate_hz = _rate_hz(common, where)
+    segments, local_start, unknown = _segments(markers, rate_hz)
+    notes = [
+        *_renamed(common, samples),
+        *([f"the last {rest} bytes are no whole row and were left out"] if rest else []),
+        *_gaps(segments, rate_hz, unknown),
+    ]
+    return _Recording(
+        samples,
+        channels,
+        rate_hz,
+        dtype,
+        common.get("dataorientation", "MULTIPLEXED").upper() != "VECTORIZED",
+        n_rows,
+        markers,
+        segments,
+        local_start,
+        _streams(marks),
+        tuple(notes),
+    )
+
+
+def _check_kind(common: Mapping[str, str], where: str) -> None:
+    if common.get("dataformat", "BINARY").upper() != "BINARY":
+        raise DataError("holds its samples as text", where=where, hint="export them as binary")
+    if common.get("datatype", "TIMEDOMAIN").upper() != "TIMEDOMAIN":
+        raise DataError("holds spectra, not samples", where=where)
+
+
+def _channels(
+    infos: Mapping[str, str], common: Mapping[str, str], where: str
+) -> tuple[_Channel, ...]:
+    n = common.get("numberofchannels", "")
+    if not n.isdigit() or any(f"ch{k + 1}" not in infos for k in range(int(n))) or int(n) < 1:
+        raise DataError(f"says NumberOfChannels={n}, and names {len(infos)}", where=where)
+    return tuple(_channel(infos[f"ch{k + 1}"], k, where) for k in range(int(n)))
+
+
+def _channel(text: str, index: int, where: str) -> _Channel:
+    label, _, resolution, unit, *_ = [*text.split(","), "", "", ""]
+    label = label.replace("\\1", ",") or f"channel_{index + 1}"
+    try:
+        return _Channel(label, _UNITS.get(unit.strip(), unit.strip()), float(resolution or 1))
+    except ValueError as error:
+        raise DataError(f"channel {label} has resolution {resolution!r}", where=where) from error
+
+
+def _dtype(binary: Mapping[str, str], where: str) -> np.dtype[Any]:
+    name = binary.get("binaryformat", "").upper()
+    if name not in _TYPES:
+        raise DataError(f"BinaryFormat is {name!r}, expected {', '.join(_TYPES)}", where=where)
+    is_big = binary.get("usebigendianorder", "NO").upper() == "YES"
+    return np.dtype(_TYPES[name]).newbyteorder(">" if is_big else "<")
+
+
+def _rate_hz(common: Mapping[str, str], where: str) -> Fraction:
+    text = common.get("samplinginterval", "")
+    with suppress(ValueError):
+        interval_us = Fraction(text.replace(",", "."))
+        if interval_us > 0:
+            return Fraction(1_000_000) / interval_us
+    raise DataError(f"SamplingInterval is {text!r}, expected microseconds", where=where)
+
+
+def _renamed(common: Mapping[str, str], samples: Path) -> list[str]:
+    named = common.get("datafile", "")
+    if PurePosixPath(named.replace("\\", "/")).name in {samples.name, f"$b{samples.suffix}"}:
+        return []
+    return [f"names {named!r}, which is not there; {samples.name} is taken for it"]
+
+
+def _markers(path: Path | None) -> tuple[_Marker, ...]:
+    if path is None:
+        return ()
+    infos = _sections(path).get("marker infos", {})
+    return tuple(_marker(text) for key, text in infos.items() if _MARKER.match(key))
+
+
+def _marker(text: str) -> _Marker:
+    kind, said, row, n_rows, _, when, *_ = [*text.split(","), "", "", "", "", ""]
+    return _Marker(
+        kind.replace("\\1", ","),
+        said.replace("\\1", ","),
+        max(int(row) - 1, 0) if row.strip().isdigit() else 0,
+        int(n_rows) if n_rows.strip().isdigit() else 0,
+        _when(when),
+    )
+
+
+def _when(text: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.strptime(text.strip(), "%Y%m%d%H%M%S%f")
+    return None
+
+
+def _segments(
+    markers: Sequence[_Marker], rate_hz: Fraction
+) -> tuple[tuple[_Segment, ...], datetime | None, int]:
+    """Lay the stretches out; count those whose time is unknown."""
+    begins = sorted((m for m in markers if m.is_segment), key=lambda marker: marker.row)
+    found, unknown = [_Segment(0, 0)], 0
+    first = begins[0].when if begins and begins[0].row == 0 else None
+    for marker in begins:
+        if marker.row <= found[-1].begin:
+            continue
+        n_rows = marker.row - found[-1].begin
+        end_ns = found[-1].offset_ns + _span_ns(n_rows, rate_hz)
+        offset = end_ns + LAID_APART_NS
+        if first is not None and marker.when is not None:
+            offset = start_of(marker.when, None).ns - start_of(first, None).ns
+        else:
+            unknown += 1
+        found.append(_Segment(marker.row, offset))
+    return tuple(found), first, unknown
+
+
+def _span_ns(n_rows: int, rate_hz: Fraction) -> int:
+    return int(row_stamps(0, rate_hz, np.array([n_rows]))[0])
+
+
+def _gaps(segments: Sequence[_Segment], rate_hz: Fraction, unknown: int) -> list[str]:
+    notes = []
+    if len(segments) > 1:
+        notes.append(f"has {len(segments) - 1} gaps, before each new segment")
+    if unknown:
+        notes.append(f"{unknown} segments have no time; each is laid 1 s after the one before")
+    return notes
+
+
+def _start(recording: _Recording, options: TextOptions) -> Start:
+    return start_of(recording.local_start, options.tz)
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def _schema(recording: _Recording, stream: str, options: TextOptions) -> TableSchema:
+    time = TimeColumn("rate", "given", absolute=_start(recording, options).absolute)
+    if stream == NOTES:
+        return TableSchema(NOTE_COLUMNS, replace(time, unit="s"), options.float32)
+    columns: dict[str, Column] = {}
+    for channel in recording.channels:
+        name = tables.table_name(channel.label, columns)
+        unit = dict(options.units).get(channel.label, channel.unit)
+        columns[name] = Column(name, "float64", channel.label, unit, fixed=True)
+    return TableSchema(tuple(columns.values()), time, options.float32)
+
+
+NOTE_COLUMNS = (
+    Column("duration", "float64", "duration", "s", fixed=True),
+    Column("description", "string", "description", fixed=True),
+)
+
+
+def _blocks(recording: _Recording, stream: str, start_ns: int) -> Iterator[Rows]:
+    return _NEEDED[stream](recording, start_ns)
+
+
+def _samples(recording: _Recording, start_ns: int) -> Iterator[Rows]:
+    step = max(1, BLOCK_BYTES // (8 * len(recording.channels)))
+    with recording.samples.open("rb") as file:
+        for begin in range(0, recording.n_rows, step):
+            end = min(begin + step, recording.n_rows)
+            digital = _read(file, recording, begin, end)
+            columns: dict[str, NDArray[Any]] = {}
+            for k, channel in enumerate(recording.channels):
+                name = tables.table_name(channel.label, columns)
+                columns[name] = digital[:, k].astype(np.float64) * channel.resolution
+            yield Rows(recording.stamps(np.arange(begin, end), start_ns), columns)
+
+
+def _read(file: Any, recording: _Recording, begin: int, end: int) -> NDArray[Any]:
+    """Read rows [shape=(end - begin, n_channels)]."""
+    dtype, n = recording.dtype, len(recording.channels)
+    if recording.is_multiplexed:
+        file.seek(begin * n * dtype.itemsize)
+        return _taken(file, dtype, (end - begin) * n, recording).reshape(-1, n)
+    parts = []
+    for k in range(n):
+        file.seek((k * recording.n_rows + begin) * dtype.itemsize)
+        parts.append(_taken(file, dtype, end - begin, recording))
+    return np.stack(parts, axis=1)
+
+
+def _taken(file: Any, dtype: np.dtype[Any], n: int, recording: _Recording) -> NDArray[Any]:
+    data = file.read(n * dtype.itemsize)
+    if len(data) < n * dtype.itemsize:
+        raise DataError("became shorter while it was read", where=str(recording.samples))
+    return np.frombuffer(data, dtype)
+
+
+def _annotations(recording: _Recording, start_ns: int) -> Iterator[Rows]:
+    markers = recording.markers
+    rows = np.array([marker.row for marker in markers], dtype=np.int64)
+    seconds = [float(marker.n_rows / recording.rate_hz) for marker in markers]
+    texts = np.array([f"{marker.kind}/{marker.text}" for marker in markers], dtype=object)
+    columns = {"duration": np.array(seconds, np.float64), "description": texts}
+    yield Rows(recording.stamps(rows, start_ns), columns)
+
+
+_NEEDED = {SIGNAL: _samples, NOTES: _annotations}

@@ -1,0 +1,194 @@
+"""Bittium Faros as CSV: a folder of `ECG.csv ACC.csv HRV.csv Marker.csv` and `meta.json`.
+
+Rules (the folders that devicely writes of a Faros)
+-----
+- A file has a line of names (`HRV`, `X,Y,Z`), then one row a sample. Start, rates and units stand
+  in `meta.json`: `{"start_time": "2018-10-12 16:54:12", "sample_freqs": {"ECG": 500.0, ...}}`.
+- The start is local time without a zone: a duration, or UTC by `--tz`.
+- Without `meta.json` the start is unknown, and only `HRV.csv` is known for what it is. Its rate is
+  then 5 Hz, that of the device's EDF files (`Marker`: 1 Hz); the other files are left to the reader
+  of plain text, as their rates differ from recording to recording.
+- A row of HRV holds the beat interval in ms that ended in it, 0 where none did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources import base
+from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.tables import stamps
+from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.timebase import rate
+
+READER = "faros"
+META = "meta.json"
+
+_HEADERS = {"ECG": "ECG", "ACC": "X,Y,Z", "HRV": "HRV", "Marker": "Marker"}
+_UNITS = {"ECG": "uV", "ACC": "mg", "HRV": "ms"}
+_DEVICE_RATES = {"HRV": Fraction(5), "Marker": Fraction(1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What `meta.json` says; nothing where there is none."""
+
+    start: str | None = None
+    rates: Mapping[str, Fraction] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the files of a recording; without `meta.json` an HRV.csv and the markers with it."""
+    paths = {stem: beside(folder, f"{stem}.csv") for stem in _HEADERS if f"{stem}.csv" in names}
+    ours = {stem: path for stem, path in paths.items() if _has_header(file_of(root, path))}
+    meta = beside(folder, META)
+    extra = (meta,) if META in names and _is_meta(file_of(root, meta)) else ()
+    if not extra:
+        timed = _DEVICE_RATES if "HRV" in ours else {}
+        ours = {stem: path for stem, path in ours.items() if stem in timed}
+    files = (*sorted(ours.values()), *extra)
+    return [Claim(READER, "" if folder == "." else folder, files)] if ours else []
+
+
+def _has_header(path: Path) -> bool:
+    """Say whether the first line is the one of a Faros, and the second holds numbers."""
+    lines = base.first_lines(path, 256)
+    if path.suffix != ".csv" or not lines or lines[0].strip() != _HEADERS.get(path.stem):
+        return False
+    return len(lines) < 3 or all(map(_is_number, lines[1].split(",")))
+
+
+def _is_number(text: str) -> bool:
+    return stamps.parse_ns(text, "ns") is not None
+
+
+def _is_meta(path: Path) -> bool:
+    try:
+        return bool(_meta(path, str(path)).rates)
+    except DataError:
+        return False
+
+
+def _meta(path: Path, where: str) -> Meta:
+    if not path.is_file():
+        return Meta()
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        rates = {name: rate(value, where=where) for name, value in said["sample_freqs"].items()}
+        return Meta(str(said["start_time"]), rates, dict(said.get("units", {})))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"no start_time and sample_freqs of a Faros: {error!r}", where=where
+        ) from error
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Look at the files of a recording.
+
+    Raises
+    ------
+    DataError
+        A rate is not known, or `meta.json` is damaged.
+    """
+    return {
+        stream: base.schema_of(_table(file_of(root, name), name, options), options)
+        for stream, name in _files(claim).items()
+    }
+
+
+def _files(claim: Claim) -> dict[str, str]:
+    tables_ = [name for name in claim.files if name.endswith(".csv")]
+    return {PurePosixPath(name).stem: name for name in tables_}
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write the table of one stream.
+
+    Raises
+    ------
+    DataError
+        No such stream, no rate, or a bad row where the policy is `fail`.
+    """
+    name = _files(claim)[base.pick(tuple(_files(claim)), stream, claim.id_path)]
+    place = base.Target(target, id, name, n_threads, rejects, hasher)
+    return base.write_text(_table(file_of(root, name), name, options), schema, place, options)
+
+
+def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
+    """Read one file of a recording."""
+    return base.read_text(_table(path, str(path), options), options, name)
+
+
+def _table(path: Path, where: str, options: TextOptions) -> TextTable:
+    if not _has_header(path):
+        raise DataError("no header of a Faros file (HRV, ECG, Marker or X,Y,Z)", where=where)
+    stream, meta = path.stem, _meta(path.with_name(META), str(path.with_name(META)))
+    rate_hz, rate_note = _rate(stream, meta, options, where)
+    start = _start(meta, options)
+    names = tuple(_HEADERS[stream].split(","))
+    layout = tables.Layout(
+        path,
+        where,
+        names,
+        delimiter=",",
+        n_preamble=1,
+        header=_HEADERS[stream].encode(),
+        nulls=base.nulls_of(options),
+        rate=tables.RateTime(rate_hz, start.ns),
+    )
+    unit = meta.units.get(stream, _UNITS.get(stream))
+    return TextTable(
+        layout,
+        tuple(Column(name, "null", name, unit) for name in names),
+        TimeColumn("rate", "given", start.absolute),
+        rate_hz=rate_hz,
+        notes=tuple(note for note in (rate_note, start.note) if note),
+    )
+
+
+def _rate(stream: str, meta: Meta, options: TextOptions, where: str) -> tuple[Fraction, str | None]:
+    known = meta.rates.get(stream) or options.rate_hz
+    if known is not None:
+        return known, None
+    if stream not in _DEVICE_RATES:
+        raise DataError(
+            f"no rate: there is no {META} that names that of {stream}",
+            where=where,
+            hint="--rate HZ",
+        )
+    usual = _DEVICE_RATES[stream]
+    return usual, f"rate taken as {usual} Hz, the device's for {stream}; --rate says otherwise"
+
+
+def _start(meta: Meta, options: TextOptions) -> base.Start:
+    if meta.start is None:
+        return base.start_of(None, options.tz)
+    try:
+        start = datetime.fromisoformat(meta.start)
+    except ValueError as error:
+        raise DataError(f"start_time is {meta.start!r}, no date and time", where=META) from error
+    if start.tzinfo is not None:
+        return base.Start(base.unix_ns(start), absolute=True)
+    return base.start_of(start, options.tz)

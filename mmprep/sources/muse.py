@@ -1,0 +1,193 @@
+"""Muse: the CSV of the app Mind Monitor.
+
+Rules
+-----
+- One header, then a row at each sample of the EEG (or each interval that the app was set to). The
+  time is local, with milliseconds and without a zone; rows come in packets.
+- Rows of samples end before the column `Elements`. Rows of happenings (`/muse/elements/blink`,
+  `/Marker/1`) hold it alone: they are the stream `elements`.
+- The other columns are streams by kind: `eeg`, `bands`, `motion`, `ppg`, `status`. The app repeats
+  the slower ones at the rate of the EEG; the file doesn't say which values are new.
+- The file names no rate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources.base import (
+    Claim,
+    TextOptions,
+    beside,
+    file_of,
+    first_lines,
+    is_companion,
+    known_suffix,
+    nulls_of,
+    pick,
+)
+from mmprep.tables import stamps
+from mmprep.tables.rows import Padding, TextRows, convert_text_rows, stream_of_text_rows
+from mmprep.tables.schema import Column, TableSchema
+
+READER = "muse"
+SUFFIXES = (".csv",)
+HEAD_BYTES = 64 << 10
+TIME, ELEMENTS = "TimeStamp", "Elements"
+
+_STREAMS = {
+    "eeg": re.compile(r"^(RAW|AUX)(_|\d|$)"),
+    "bands": re.compile(r"^(Delta|Theta|Alpha|Beta|Gamma)_"),
+    "motion": re.compile(r"^(Accelerometer|Gyro)_"),
+    "ppg": re.compile(r"^(PPG_|Heart_Rate$)"),
+    "elements": re.compile(rf"^{ELEMENTS}$"),
+    "status": re.compile(""),
+}
+_UNITS = {
+    "RAW": "uV",
+    "AUX": "uV",
+    "Accelerometer": "g",
+    "Gyro": "deg/s",
+    "Heart": "bpm",
+    "Battery": "%",
+    **dict.fromkeys(("Delta", "Theta", "Alpha", "Beta", "Gamma"), "B"),
+}
+_MODEL = re.compile(r"/muse/event/connected (Muse\w*)")
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the files of a folder that Mind Monitor wrote."""
+    found = []
+    for name in sorted(names):
+        suffix, path = known_suffix(name, SUFFIXES), beside(folder, name)
+        if suffix and not is_companion(name) and _header(first_lines(file_of(root, path))):
+            found.append(Claim(READER, path, (path,), suffix))
+    return found
+
+
+def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Name the streams that the header of a file has."""
+    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], options))
+
+
+def device(path: Path) -> str | None:
+    """Name the model, where the app noted it, without its address."""
+    found = _MODEL.search("\n".join(first_lines(path, HEAD_BYTES)))
+    return found[1] if found else None
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Give the schema of each stream.
+
+    Raises
+    ------
+    DataError
+        The file is none of Mind Monitor.
+    """
+    found = _found(file_of(root, claim.files[0]), claim.files[0], options)
+    return {
+        stream: TableSchema(rows.columns, rows.time, options.float32)
+        for stream, rows in found.items()
+    }
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write the table of a stream; see `tables.rows.convert_text_rows`.
+
+    Raises
+    ------
+    DataError
+        A bad row, where the policy is `fail`; or the file cannot be read.
+    UsageError
+        No such stream.
+    """
+    (name,) = claim.files
+    found = _found(file_of(root, name), name, options)
+    return convert_text_rows(
+        found[pick(list(found), stream, name)],
+        schema,
+        target,
+        item_id=id,
+        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
+        rejects=rejects,
+        level=options.compression_level,
+        name=name,
+    )
+
+
+def read_stream(path: Path, options: TextOptions, name: str, *, stream: str = "eeg") -> Stream:
+    """Read a stream of a file; `elements` gives events without channels."""
+    found = _found(path, str(path), options)
+    rows = found[pick(list(found), stream, str(path))]
+    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
+
+
+def _header(lines: Sequence[str]) -> list[str] | None:
+    names = [name.strip() for name in lines[0].split(",")] if lines else []
+    is_ours = names[:1] == [TIME] and any(_STREAMS["bands"].match(name) for name in names)
+    return names if is_ours and len(set(names)) == len(names) else None
+
+
+def _found(path: Path, where: str, options: TextOptions) -> dict[str, TextRows]:
+    lines = first_lines(path, HEAD_BYTES)
+    names = _header(lines)
+    if names is None:
+        raise DataError(f"no header of Mind Monitor ({TIME},Delta_TP9,…)", where=where)
+    texts = tuple(line.partition(",")[0] for line in lines[1:-1] if line)
+    judged = stamps.judge(TIME, texts, unit="iso", tz=options.tz)
+    layout = tables.Layout(
+        path,
+        where,
+        cells=tuple(names),
+        delimiter=",",
+        n_preamble=1,
+        header=lines[0].encode(),
+        nulls=nulls_of(options),
+        time_cell=0,
+        stamps=stamps.stamp_reader("iso", texts, tz=options.tz),
+    )
+    return {
+        stream: TextRows(
+            layout,
+            tuple(_column(name) for name in own),
+            judged.time,
+            rate_hz=options.rate_hz if stream != "elements" else None,
+            irregular=stream == "elements",
+            kind="events" if stream == "elements" else "signal",
+            mend=Padding(",", len(names)) if names[-1] == ELEMENTS else None,
+            filled_only=True,
+            notes=(judged.note,) if judged.note else (),
+        ).with_units(dict(options.units))
+        for stream, own in _groups(names).items()
+    }
+
+
+def _groups(names: Sequence[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in names[1:]:
+        stream = next(stream for stream, pattern in _STREAMS.items() if pattern.match(name))
+        groups.setdefault(stream, []).append(name)
+    return groups
+
+
+def _column(name: str) -> Column:
+    kind = "string" if name == ELEMENTS else "float64"
+    return Column(name, kind, name, _UNITS.get(name.partition("_")[0]), fixed=True)

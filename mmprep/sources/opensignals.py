@@ -1,0 +1,310 @@
+"""OpenSignals text: BITalino, biosignalsplux, RespiBAN (as of WESAD); and BioSPPy's simple text.
+
+Rules (the header of OpenSignals (r)evolution; sample files of BITalino and WESAD)
+-----
+- `# OpenSignals Text File Format`, a JSON line (device address -> facts), `# EndOfHeader`, then
+  rows of a tab after each value. Several devices stand side by side; each is a stream of its own.
+- No row has a stamp: time is the start in the header plus packet number / rate, where the number
+  comes from `nSeq`. It wraps (BITalino: 0 .. 15), so losses show but for whole cycles.
+- The start is a local time without a zone.
+- A channel is called as its sensor (`ECG`), where that says anything, else as its column (`A3`).
+  Values are raw counts of the converter. Device addresses are left out.
+- `# Simple Text Format` names rate and labels; rows have neither stamps nor counters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter as Count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from mmprep import tables, timebase
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources.base import (
+    Claim,
+    TextOptions,
+    beside,
+    file_of,
+    first_lines,
+    is_companion,
+    known_suffix,
+    nulls_of,
+    pick,
+    start_of,
+)
+from mmprep.tables.packets import Cycle
+from mmprep.tables.rows import (
+    Counter,
+    Padding,
+    TextRows,
+    convert_text_rows,
+    schema_of_text_rows,
+    stream_of_text_rows,
+)
+from mmprep.tables.schema import Column, TableSchema, TimeColumn
+
+READER = "opensignals"
+SUFFIXES = (".txt", ".tsv")
+HEAD_BYTES = 64 << 10
+COUNTER = "nSeq"
+
+_SIGNATURES = ("# OpenSignals Text File Format", "# Simple Text Format")
+_MUTE = frozenset({"", "RAW", "UNKNOWN", "OTHER", "CUSTOM"})
+_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
+_CLOCK = re.compile(r"^(\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?$")
+_FIELD = re.compile(r"^#\s*(.+?)\s*:=\s*(.*?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """One device of a file, as the header has it."""
+
+    model: str
+    columns: tuple[str, ...]
+    sensors: tuple[str, ...]  # of the last columns
+    rate_hz: Fraction
+    start: datetime | None
+    cycle: Cycle | None
+
+    def channels(self) -> tuple[str, ...]:
+        """Name the channels by sensor where that tells them apart."""
+        n_plain = len(self.columns) - len(self.sensors)
+        known = Count(sensor for sensor in self.sensors if sensor.upper() not in _MUTE)
+        named = [
+            column if not known[sensor] else sensor if known[sensor] == 1 else f"{sensor}_{column}"
+            for column, sensor in zip(self.columns[n_plain:], self.sensors, strict=True)
+        ]
+        return (*self.columns[:n_plain], *named)
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the files of a folder that OpenSignals wrote."""
+    found = []
+    for name in sorted(names):
+        suffix, path = known_suffix(name, SUFFIXES), beside(folder, name)
+        if suffix and not is_companion(name) and is_ours(file_of(root, path)):
+            found.append(Claim(READER, path, (path,), suffix))
+    return found
+
+
+def is_ours(path: Path) -> bool:
+    """Say whether a file starts as OpenSignals starts it."""
+    lines = first_lines(path, 256)
+    return bool(lines) and lines[0].startswith(_SIGNATURES)
+
+
+def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Name the streams: the file's own, or the devices, by model and number, if several."""
+    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options))
+
+
+def device(path: Path) -> str | None:
+    """Name the model of the first device."""
+    return _devices(_header(path, str(path)), str(path))[0].model or None
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Look at a file; see `streams`.
+
+    Raises
+    ------
+    DataError
+        The header is none of OpenSignals, or lacks what is needed.
+    """
+    found = _found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options)
+    return {
+        stream: schema_of_text_rows(rows, on_bad_row=options.on_bad_row, float32=options.float32)
+        for stream, rows in found.items()
+    }
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write the table of a stream; see `tables.rows.convert_text_rows`.
+
+    Raises
+    ------
+    Widen
+        The schema is too narrow for a value.
+    DataError
+        A bad row, where the policy is `fail`; or the file cannot be read.
+    UsageError
+        No such stream.
+    """
+    (name,) = claim.files
+    found = _found(file_of(root, name), name, claim.stem, options)
+    return convert_text_rows(
+        found[pick(list(found), stream, name)],
+        schema,
+        target,
+        item_id=id,
+        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
+        rejects=rejects,
+        level=options.compression_level,
+        name=name,
+    )
+
+
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
+    """Read a stream of a file; it must be named where there are several."""
+    found = _found(path, str(path), path.name.partition(".")[0], options)
+    rows = found[pick(list(found), stream, str(path))]
+    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
+
+
+def _header(path: Path, where: str) -> list[str]:
+    """Read the lines before the first row, and one more."""
+    lines = first_lines(path, HEAD_BYTES)
+    n_lines = next((k for k, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if not lines or not lines[0].startswith(_SIGNATURES) or not n_lines < len(lines):
+        raise DataError("no header of OpenSignals, or it does not end", where=where)
+    return lines[: n_lines + 1]
+
+
+def _devices(header: Sequence[str], where: str) -> list[_Device]:
+    if header[0].startswith(_SIGNATURES[1]):
+        return [_simple(header, where)]
+    try:
+        facts = json.loads(header[1].lstrip("# "))
+        found = [_device(one) for one in facts.values()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"the header of OpenSignals can't be read: {type(error).__name__} {error}",
+            where=f"{where}:2",
+            hint="read the file as a plain table: give --rate and --columns",
+        ) from error
+    if not found:
+        raise DataError("the header names no device", where=f"{where}:2")
+    return found
+
+
+def _device(facts: Mapping[str, Any]) -> _Device:
+    columns = tuple(map(str, facts["column"]))
+    sensors = tuple(map(str, facts.get("sensor", ())))
+    resolution = facts.get("resolution", ())
+    is_whole = len(resolution) == len(columns) and columns[0] == COUNTER
+    return _Device(
+        str(facts.get("device", "")),
+        columns,
+        sensors if len(sensors) < len(columns) else (),
+        timebase.rate(str(facts["sampling rate"])),
+        _start(str(facts.get("date", "")), str(facts.get("time", ""))),
+        Cycle(0, (1 << int(resolution[0])) - 1) if is_whole else None,
+    )
+
+
+def _start(date: str, clock: str) -> datetime | None:
+    """Read date and time, whose parts may lack zeros: `2017-5-22`, `9:39:1.0`."""
+    day, hour = _DATE.match(date.strip()), _CLOCK.match(clock.strip())
+    if day is None or hour is None:
+        return None
+    parts = ":".join(f"{int(part):02}" for part in hour.groups()[:3])
+    return _time(f"{day[1]}-{int(day[2]):02}-{int(day[3]):02}T{parts}{hour[4] or ''}")
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _simple(header: Sequence[str], where: str) -> _Device:
+    fields = {found[1]: found[2] for line in header if (found := _FIELD.match(line))}
+    rate = fields.get("Sampling Rate (Hz)")
+    if rate is None:
+        raise DataError("the header names no sampling rate", where=where, hint="give --rate HZ")
+    n_cells = len(_split(header[-1]))
+    labels = [label for label in fields.get("Labels", "").split("\t") if label]
+    names = labels if len(labels) == n_cells else [f"column_{k + 1}" for k in range(n_cells)]
+    return _Device("", tuple(names), (), timebase.rate(rate), _time(fields.get("Date", "")), None)
+
+
+def _split(line: str) -> list[str]:
+    return line.removesuffix("\t").split("\t")
+
+
+def _found(path: Path, where: str, stem: str, options: TextOptions) -> dict[str, TextRows]:
+    header = _header(path, where)
+    file = _File(path, where, tuple(header), tuple(_devices(header, where)))
+    n_cells, n_named = len(_split(header[-1])), len(file.cells(0))
+    if n_cells != n_named:
+        raise DataError(
+            f"{n_cells} cells, the header names {n_named} columns", where=f"{where}:{len(header)}"
+        )
+    if len(file.devices) == 1:
+        return {stem: _rows(file, 0, options)}
+    return {
+        f"{device.model or 'device'}_{k + 1}": _rows(file, k, options)
+        for k, device in enumerate(file.devices)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the header of a file says; `header` ends with the first row."""
+
+    path: Path
+    where: str
+    header: tuple[str, ...]
+    devices: tuple[_Device, ...]
+
+    def cells(self, index: int) -> tuple[str, ...]:
+        """Name all cells, those of one device as its channels, the others apart from those."""
+        named: list[str] = []
+        for k, device in enumerate(self.devices):
+            for name in device.channels():
+                named.append(tables.table_name(name if k == index else f"{k + 1}.{name}", named))
+        return tuple(named)
+
+    def columns(self, index: int) -> tuple[Column, ...]:
+        """Give the channels of one device."""
+        begin = sum(len(device.columns) for device in self.devices[:index])
+        own = self.devices[index].columns
+        names = self.cells(index)[begin : begin + len(own)]
+        return tuple(Column(name, source_name=said) for name, said in zip(names, own, strict=True))
+
+
+def _rows(file: _File, index: int, options: TextOptions) -> TextRows:
+    device, cells = file.devices[index], file.cells(index)
+    rate = options.rate_hz or device.rate_hz
+    start = start_of(device.start, options.tz)
+    layout = tables.Layout(
+        file.path,
+        file.where,
+        cells=(*cells, None) if file.header[-1].endswith("\t") else cells,
+        n_preamble=len(file.header) - 1,
+        nulls=nulls_of(options),
+        rate=tables.RateTime(rate, start.ns),
+    )
+    return TextRows(
+        layout,
+        file.columns(index),
+        TimeColumn("rate", absolute=start.absolute),
+        rate_hz=rate,
+        mend=Padding("\t", len(layout.cells)) if layout.cells[-1] is None else None,
+        counter=Counter(COUNTER, device.cycle, is_clock=True, may_repeat=False)
+        if COUNTER in cells
+        else None,
+        notes=(start.note,) if start.note else (),
+    ).with_units(dict(options.units))

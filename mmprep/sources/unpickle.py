@@ -1,0 +1,317 @@
+"""Pickled arrays: DEAP's `sXX.dat` and WESAD's `SX.pkl`.
+
+Rules
+-----
+- A pickle is a program. Only names that rebuild NumPy arrays, types and numbers are followed, and
+  those lead to functions of this module; any other one is refused by name, before it runs.
+- Python 2 wrote these files: texts are read as Latin-1.
+- A file is taken by its name and its first bytes; what is in it is checked when it is read.
+- DEAP: 40 trials of 40 channels at 128 Hz, laid one after another. WESAD: the chest's channels at
+  700 Hz, the wrist's at their own rates, all from second 0.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources.base import (
+    TRIALS,
+    Claim,
+    Rows,
+    TextOptions,
+    Trials,
+    beside,
+    deap_trials,
+    file_of,
+    pick,
+    stream_of_rows,
+    write_rows,
+    write_trials,
+)
+from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.stamps import row_stamps
+
+READER = "unpickle"
+HEAD_BYTES = 4096
+BLOCK_ROWS = 1 << 18
+
+_DEAP, _WESAD = re.compile(r"^s\d\d\.dat$"), re.compile(r"^S\d+\.pkl$")
+_KEYS = {_DEAP: (b"data", b"labels"), _WESAD: (b"signal", b"label", b"subject")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stream of WESAD."""
+
+    path: tuple[str, ...]
+    rate_hz: Fraction
+    channels: tuple[str, ...]
+    unit: str | None
+
+
+_WESAD_PARTS = {
+    "chest_ACC": _Part(("signal", "chest", "ACC"), Fraction(700), ("x", "y", "z"), "g"),
+    "chest_ECG": _Part(("signal", "chest", "ECG"), Fraction(700), ("ECG",), "mV"),
+    "chest_EMG": _Part(("signal", "chest", "EMG"), Fraction(700), ("EMG",), "mV"),
+    "chest_EDA": _Part(("signal", "chest", "EDA"), Fraction(700), ("EDA",), "uS"),
+    "chest_Temp": _Part(("signal", "chest", "Temp"), Fraction(700), ("Temp",), "degC"),
+    "chest_Resp": _Part(("signal", "chest", "Resp"), Fraction(700), ("Resp",), "%"),
+    "wrist_ACC": _Part(("signal", "wrist", "ACC"), Fraction(32), ("x", "y", "z"), "1/64 g"),
+    "wrist_BVP": _Part(("signal", "wrist", "BVP"), Fraction(64), ("BVP",), None),
+    "wrist_EDA": _Part(("signal", "wrist", "EDA"), Fraction(4), ("EDA",), "uS"),
+    "wrist_TEMP": _Part(("signal", "wrist", "TEMP"), Fraction(4), ("TEMP",), "degC"),
+    "label": _Part(("label",), Fraction(700), ("label",), None),
+}
+
+
+# What a pickle may call ---------------------------------------------------------------------------
+
+
+_ARRAY = object()  # stands for numpy.ndarray, which a pickle names but need not call
+
+
+def _reconstruct(kind: Any, shape: Any, code: Any) -> NDArray[Any]:
+    """Make the empty array that a pickle fills afterwards."""
+    if kind is not _ARRAY or tuple(shape) != (0,):
+        raise pickle.UnpicklingError("an array is built in an unusual way")
+    return np.ndarray((0,), np.int8)
+
+
+def _scalar(dtype: Any, raw: Any = b"") -> Any:
+    """Make a number of NumPy from its bytes."""
+    if not isinstance(dtype, np.dtype) or dtype.hasobject:
+        raise pickle.UnpicklingError(f"a number of type {dtype!r}")
+    data = raw.encode("latin-1") if isinstance(raw, str) else bytes(raw)
+    return np.frombuffer(data, dtype, 1)[0]
+
+
+def _frombuffer(raw: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
+    """Make an array from its bytes, as protocol 5 does."""
+    return np.frombuffer(raw, dtype).reshape(shape, order=order)
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    """Give bytes that were written as text, as Python 3 does in protocol 2."""
+    if not isinstance(text, str) or str(encoding).replace("-", "") not in {"latin1", "iso88591"}:
+        raise pickle.UnpicklingError(f"bytes written as {encoding!r}")
+    return text.encode("latin-1")
+
+
+_CALLABLE: Mapping[str, Any] = {
+    "numpy.ndarray": _ARRAY,
+    "numpy.dtype": np.dtype,
+    **{
+        f"{package}.{name}": function
+        for package in ("numpy.core", "numpy._core")
+        for name, function in {
+            "multiarray._reconstruct": _reconstruct,
+            "multiarray.scalar": _scalar,
+            "numeric._frombuffer": _frombuffer,
+        }.items()
+    },
+    "_codecs.encode": _encode,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler that follows no name but those above."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Look a name up."""
+        found = _CALLABLE.get(f"{module}.{name}")
+        if found is None:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return found
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Refuse what lies outside of the file."""
+        raise pickle.UnpicklingError("it refers to something outside of it")
+
+
+def unpickled(path: Path, where: str) -> Any:
+    """Read a pickle of arrays and plain containers.
+
+    Raises
+    ------
+    DataError
+        It asks for anything else, or is damaged.
+    """
+    stamp = path.stat()
+    return _unpickled(path, where, stamp.st_size, stamp.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)  # the streams of a file are written one after another
+def _unpickled(path: Path, where: str, n_bytes: int, mtime_ns: int) -> Any:
+    try:
+        with path.open("rb") as file:
+            return _Unpickler(file, encoding="latin1").load()
+    except pickle.UnpicklingError as error:
+        raise DataError(
+            f"the pickle was refused: {error}",
+            where=where,
+            hint="only arrays and plain containers are read; this file may be hostile",
+        ) from error
+    except (EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise DataError(f"the pickle is damaged: {error}", where=where) from error
+    except (MemoryError, OverflowError, UnicodeError, RecursionError) as error:
+        raise DataError(f"the pickle is damaged: {type(error).__name__}", where=where) from error
+
+
+# The reader ---------------------------------------------------------------------------------------
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the pickles of a folder that look like those of DEAP or WESAD."""
+    claims = []
+    for name in sorted(names):
+        path = beside(folder, name)
+        if any(_looks(pattern, file_of(root, path)) for pattern in _KEYS if pattern.match(name)):
+            claims.append(Claim(READER, path, (path,), name[-4:]))
+    return claims
+
+
+def _looks(pattern: re.Pattern[str], path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    is_pickle = head[:1] == b"\x80" or head[:2] in {b"(d", b"}q"}
+    return is_pickle and any(key in head for key in _KEYS[pattern])
+
+
+def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Name the streams; by the file's name alone."""
+    if _DEAP.match(claim.id_path.rpartition("/")[2]):
+        return tuple(_deap_names())
+    return tuple(_WESAD_PARTS)
+
+
+def _deap_names() -> Iterator[str]:
+    empty = deap_trials(np.empty((0, 40, 0)), np.empty((0, 4)), "")
+    yield from empty.streams
+    yield TRIALS
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Give the schemas; they are known beforehand.
+
+    Raises
+    ------
+    DataError
+        The pickle holds anything but arrays.
+    """
+    return _schemas(_content(file_of(root, claim.id_path), claim.id_path), options)
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write one stream of a file.
+
+    Raises
+    ------
+    DataError
+        The pickle holds anything but arrays, or none of a known layout.
+    """
+    content = _content(file_of(root, claim.id_path), claim.id_path)
+    if isinstance(content, Trials):
+        return write_trials(content, stream, schema, target, id=id, options=options)
+    return write_rows(
+        target,
+        schema,
+        _blocks(content, stream),
+        id=id,
+        rate_hz=_WESAD_PARTS[stream].rate_hz,
+        options=options,
+    )
+
+
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
+    """Read one stream of a file."""
+    content = _content(path, str(path))
+    schemas = _schemas(content, options)
+    chosen = pick(tuple(schemas), stream, str(path))
+    if isinstance(content, Trials):
+        blocks, rate_hz = content.blocks(chosen), content.rate_hz(chosen)
+    else:
+        blocks, rate_hz = _blocks(content, chosen), _WESAD_PARTS[chosen].rate_hz
+    return stream_of_rows(name, schemas[chosen], blocks, rate_hz=rate_hz)
+
+
+_Arrays = Mapping[str, NDArray[Any]]
+
+
+def _content(path: Path, where: str) -> Trials | _Arrays:
+    found = unpickled(path, where)
+    if isinstance(found, dict) and {"data", "labels"} <= found.keys():
+        return deap_trials(np.asarray(found["data"]), np.asarray(found["labels"]), where)
+    if isinstance(found, dict) and "signal" in found:
+        return {stream: _array(found, stream, where) for stream in _WESAD_PARTS}
+    raise DataError("holds neither DEAP's `data` nor WESAD's `signal`", where=where)
+
+
+def _array(found: Any, stream: str, where: str) -> NDArray[Any]:
+    """Take one stream out of the nested containers [shape=(n_samples, n_channels)]."""
+    part = _WESAD_PARTS[stream]
+    for key in part.path:
+        found = found.get(key) if isinstance(found, dict) else None
+    data = np.asarray(found) if isinstance(found, np.ndarray) else np.empty(0)
+    n = len(part.channels)
+    if data.dtype.kind not in "iuf" or not data.size or data.size % n:
+        raise DataError(f"{'/'.join(part.path)} is no array of {n} channels", where=where)
+    return data.reshape(-1, n)
+
+
+def _schemas(content: Trials | _Arrays, options: TextOptions) -> dict[str, TableSchema]:
+    if isinstance(content, Trials):
+        return content.schemas(options)
+    units = dict(options.units)
+    return {
+        stream: TableSchema(
+            tuple(
+                Column(name, _kind(stream), name, units.get(name, part.unit), fixed=True)
+                for name in part.channels
+            ),
+            TimeColumn("rate", "given"),
+            options.float32,
+        )
+        for stream, part in _WESAD_PARTS.items()
+    }
+
+
+def _kind(stream: str) -> str:
+    return "int64" if stream == "label" else "float64"
+
+
+def _blocks(content: _Arrays, stream: str) -> Iterator[Rows]:
+    if stream not in content:
+        raise DataError(f"no stream {stream!r}; there are {', '.join(content)}")
+    data, part = content[stream], _WESAD_PARTS[stream]
+    for begin in range(0, len(data), BLOCK_ROWS):
+        block = data[begin : begin + BLOCK_ROWS]
+        rows = np.arange(begin, begin + len(block), dtype=np.int64)
+        columns = {name: block[:, k] for k, name in enumerate(part.channels)}
+        yield Rows(row_stamps(0, part.rate_hz, rows), columns)

@@ -1,0 +1,440 @@
+"""XDF, the recordings of Lab Streaming Layer, read through pyxdf.
+
+Rules (XDF 1.0)
+-----
+- Stamps are the raw ones of each stream's own host: neither moved to the recorder's clock nor
+  smoothed. What relates the clocks, the file's clock offsets, is evidence of its own.
+- A clock offset says: at `t` on the stream's clock the recorder's clock shows `t + offset`.
+- A stream is called by its name; where several have one name, by `name-type`; where that is not
+  enough, with its number behind it.
+- Streams of text and streams without a rate are events. Empty streams give empty tables.
+- Samples go to the table chunk by chunk, so that memory stays flat.
+- A damaged part is skipped up to the next boundary, and it is said.
+- Host names, serial numbers and source ids are never read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import tables
+from mmprep.errors import DataError
+from mmprep.signals import Stream
+from mmprep.sources.base import (
+    Claim,
+    Rows,
+    RowWriter,
+    TextOptions,
+    beside,
+    file_of,
+    pick,
+    stream_of_rows,
+)
+from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.timebase import NS_PER_S, Fixes, IntArray, rate
+
+READER = "xdf"
+SUFFIXES = (".xdf", ".xdfz", ".xdf.gz")
+PUT_ROWS = 1 << 14
+
+_MAGIC = b"XDF:"
+_BOUNDARY = bytes.fromhex("43a546dccbf5410fb30ed5467383cbe4")
+_HEADER, _OFFSET = 2, 4
+_OFFSET_BYTES = 16
+_MOST_S = 9e9  # more seconds than nanoseconds in 63 bits can say
+_UNITS = {"microvolts": "uV", "microvolt": "uV", "\u00b5V": "uV", "millivolts": "mV", "volts": "V"}
+_ERRORS = (EOFError, OSError, struct.error, ElementTree.ParseError, ValueError)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the headers say of one stream.
+
+    Parameters
+    ----------
+    number : int
+        Its id in the file.
+    offsets : list of (time, offset) [s]
+        Clock offsets in the order of the file.
+    """
+
+    number: int
+    name: str
+    type: str
+    is_text: bool
+    is_whole: bool
+    rate_hz: Fraction | None
+    channels: tuple[tuple[str, str | None], ...]
+    offsets: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def rate_of_rows(self) -> Fraction | None:
+        """The nominal rate of signals; None for events."""
+        return None if self.is_text else self.rate_hz
+
+
+def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
+    """Claim the XDF files of a folder."""
+    claims = []
+    for name in sorted(names):
+        path = beside(folder, name)
+        if (suffix := _suffix(name)) and is_xdf(file_of(root, path)):
+            claims.append(Claim(READER, path, (path,), suffix))
+    return claims
+
+
+def _suffix(name: str) -> str:
+    return next((name[-len(end) :] for end in SUFFIXES if name.lower().endswith(end)), "")
+
+
+def is_xdf(path: Path) -> bool:
+    """Say whether a file begins as XDF does."""
+    with suppress(OSError, EOFError), _opened(path) as file:
+        return bool(file.read(len(_MAGIC)) == _MAGIC)
+    return False
+
+
+def _opened(path: Path) -> Any:
+    is_packed = path.name.lower().endswith((".gz", ".xdfz"))
+    return gzip.open(path, "rb") if is_packed else path.open("rb")
+
+
+def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Name the streams of a file; its samples are skipped."""
+    return tuple(_open(claim, root))
+
+
+def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
+    """Give the schema of each stream, as its header has it.
+
+    Raises
+    ------
+    DataError
+        There is no stream, or the file is no XDF.
+    """
+    return {name: _schema(known, options) for name, known in _open(claim, root).items()}
+
+
+def clock(claim: Claim, root: Path, stream: str, options: TextOptions) -> Fixes | None:
+    """Give the clock offsets of a stream; None where the file holds none.
+
+    Returns
+    -------
+    Fixes or None
+        device_ns: on the stream's own clock, as its stamps; reference_ns: on the recorder's.
+    """
+    return _fixes(_chosen(_open(claim, root), stream, claim.id_path))
+
+
+def clock_of(path: Path, stream: str | None = None) -> Fixes | None:
+    """Give the clock offsets of a stream of a file; see `clock` and `read_stream`."""
+    return _fixes(_chosen(_scan(path, str(path)), stream, str(path)))
+
+
+def _fixes(known: _Known) -> Fixes | None:
+    pairs = np.array(known.offsets, dtype=np.float64).reshape(-1, 2)
+    pairs = pairs[(np.abs(pairs) < _MOST_S / 2).all(axis=1)]
+    if not len(pairs):
+        return None
+    device_ns = _ns(pairs[:, 0])
+    return Fixes(device_ns, device_ns + _ns(pairs[:, 1]))
+
+
+def write(
+    claim: Claim,
+    root: Path,
+    stream: str,
+    schema: TableSchema,
+    target: Path,
+    *,
+    id: str,
+    options: TextOptions,
+    n_threads: int = 1,
+    rejects: Path | None = None,
+    hasher: Callable[[], Any] | None = None,
+) -> tables.TableFacts:
+    """Write one stream of a file.
+
+    Raises
+    ------
+    DataError, UsageError
+        The file is no XDF; there is no such stream.
+    """
+    found = _open(claim, root)
+    known = _chosen(found, stream, claim.id_path)
+    writer = RowWriter(target, schema, id=id, rate_hz=known.rate_of_rows, options=options)
+    try:
+        notes = _read(file_of(root, claim.id_path), known, writer.put)
+        is_first = stream == next(iter(found))
+        return writer.finish([f"{claim.id_path}: {note}" for note in notes if is_first])
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
+    """Read one stream of a file.
+
+    Parameters
+    ----------
+    stream : str, optional
+        Its name, `name/type`, or its place in the file, from 0. May be left out where there is
+        but one.
+    """
+    known = _chosen(_scan(path, str(path)), stream, str(path))
+    rows: list[Rows] = []
+    _read(path, known, rows.append)
+    return stream_of_rows(name, _schema(known, options), rows, rate_hz=known.rate_of_rows)
+
+
+def _chosen(found: dict[str, _Known], stream: str | None, where: str) -> _Known:
+    typed = [known for known in found.values() if f"{known.name}/{known.type}" == stream]
+    if len(typed) == 1:
+        return typed[0]
+    return found[pick(tuple(found), stream, where)]
+
+
+def _schema(known: _Known, options: TextOptions) -> TableSchema:
+    kind = "string" if known.is_text else "int64" if known.is_whole else "float64"
+    columns: dict[str, Column] = {}
+    for label, unit in known.channels:
+        name = tables.table_name(label, columns)
+        unit_ = dict(options.units).get(label, unit)
+        columns[name] = Column(name, kind, label, unit_, fixed=True)
+    time = TimeColumn("s", "given", absolute=False, source_name="time_stamps")
+    return TableSchema(tuple(columns.values()), time, options.float32)
+
+
+# Headers and clock offsets ------------------------------------------------------------------------
+
+
+def _open(claim: Claim, root: Path) -> dict[str, _Known]:
+    return _scan(file_of(root, claim.id_path), claim.id_path)
+
+
+def _scan(path: Path, where: str) -> dict[str, _Known]:
+    """Read the headers and clock offsets of a file; stream's name -> what is known."""
+    if not is_xdf(path):
+        raise DataError("does not begin as XDF", where=where)
+    found: dict[int, _Known] = {}
+    with _opened(path) as file:
+        for tag, number, content in _chunks(file):
+            if tag == _HEADER:
+                with suppress(*_ERRORS):
+                    found.setdefault(number, _known(number, content))
+            elif number in found and len(content) == _OFFSET_BYTES:
+                found[number].offsets.append(struct.unpack("<dd", content))
+    if not found:
+        raise DataError("holds no stream", where=where)
+    return _named(list(found.values()))
+
+
+def _chunks(file: Any) -> Iterator[tuple[int, int, bytes]]:
+    """Give tag, stream and content of headers and clock offsets; past damage to a boundary."""
+    file.seek(len(_MAGIC))
+    while True:
+        try:
+            length = _length(file)
+        except EOFError:
+            return
+        except ValueError:
+            if not _to_boundary(file):
+                return
+            continue
+        head = file.read(2)
+        tag = int.from_bytes(head, "little")
+        if tag not in (_HEADER, _OFFSET):
+            file.seek(length - 2, 1)
+            continue
+        number = int.from_bytes(file.read(4), "little")
+        yield tag, number, file.read(length - 6 if tag == _HEADER else _OFFSET_BYTES)
+
+
+def _length(file: Any) -> int:
+    first = file.read(1)
+    if not first:
+        raise EOFError
+    if first[0] not in (1, 4, 8):
+        raise ValueError(f"a length of {first[0]} bytes")
+    raw = file.read(first[0])
+    if len(raw) < first[0]:
+        raise EOFError
+    length = int.from_bytes(raw, "little")
+    if length < 2:
+        raise ValueError("a chunk of less than two bytes")
+    return length
+
+
+def _to_boundary(file: Any) -> bool:
+    """Go to the byte after the next boundary; False where there is none."""
+    kept = b""
+    while data := file.read(1 << 20):
+        at = (kept + data).find(_BOUNDARY)
+        if at >= 0:
+            file.seek(at + len(_BOUNDARY) - len(kept) - len(data), 1)
+            return True
+        kept = (kept + data)[-len(_BOUNDARY) + 1 :]
+    return False
+
+
+def _known(number: int, content: bytes) -> _Known:
+    info = ElementTree.fromstring(content.decode("utf-8", "replace"))
+    form = (info.findtext("channel_format") or "").strip()
+    n_channels = int(info.findtext("channel_count") or 0)
+    nominal = float(info.findtext("nominal_srate") or 0)
+    return _Known(
+        number,
+        (info.findtext("name") or "").strip(),
+        (info.findtext("type") or "").strip(),
+        form == "string",
+        form.startswith("int"),
+        rate(nominal) if np.isfinite(nominal) and nominal > 0 else None,
+        _labels(info, n_channels),
+    )
+
+
+def _labels(info: ElementTree.Element, n: int) -> tuple[tuple[str, str | None], ...]:
+    said = info.findall("desc/channels/channel")
+    said = said if len(said) == n else []
+    labels = []
+    for k in range(n):
+        label = (said[k].findtext("label") or "").strip() if said else ""
+        unit = (said[k].findtext("unit") or "").strip() if said else ""
+        alone = "value" if n == 1 else f"channel_{k + 1}"
+        labels.append((label or alone, _UNITS.get(unit, unit) or None))
+    return tuple(labels)
+
+
+def _named(found: list[_Known]) -> dict[str, _Known]:
+    """Give each stream a name of its own, fit for a folder."""
+    plain = [_fit(k.name or k.type or "stream") for k in found]
+    typed = [f"{name}-{_fit(k.type)}" for name, k in zip(plain, found, strict=True)]
+    names = [n if plain.count(n) == 1 else t for n, t in zip(plain, typed, strict=True)]
+    return {
+        name if names.count(name) == 1 else f"{name}-{known.number}": known
+        for name, known in zip(names, found, strict=True)
+    }
+
+
+def _fit(name: str) -> str:
+    return name.replace("/", "-").strip()
+
+
+# Samples ------------------------------------------------------------------------------------------
+
+
+class _Sink:
+    """Take the chunks of a stream from pyxdf, and give rows on in larger blocks."""
+
+    def __init__(self, known: _Known, take: Callable[[Rows], None]) -> None:
+        self._names: dict[str, int] = {}
+        for index, (label, _) in enumerate(known.channels):
+            self._names[tables.table_name(label, self._names)] = index
+        self._known, self._take = known, take
+        self._stamps: list[NDArray[np.float64]] = []
+        self._values: list[Any] = []
+        self._n = 0
+        self.fault: BaseException | None = None
+
+    def on_chunk(self, values: Any, stamps: Any, info: Any, number: int) -> tuple[Any, Any, Any]:
+        """Keep what a chunk holds, and leave pyxdf nothing to keep."""
+        if self.fault is None:
+            try:
+                self._add(values, np.asarray(stamps, np.float64))
+            except BaseException as fault:  # pyxdf takes any error here for a damaged file
+                self.fault = fault
+        # Copies: a view of no rows would keep all of the chunk alive.
+        return values[:0].copy(), stamps[:0].copy(), info
+
+    def _add(self, values: Any, stamps: NDArray[np.float64]) -> None:
+        self._stamps.append(stamps)
+        self._values.append(values)
+        self._n += len(stamps)
+        if self._n >= PUT_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Give on what is kept."""
+        if self._n:
+            stamps = _ns(np.concatenate(self._stamps))
+            table = self._table()
+            self._take(Rows(stamps, {name: table[:, k] for name, k in self._names.items()}))
+        self._stamps, self._values, self._n = [], [], 0
+
+    def _table(self) -> NDArray[Any]:
+        if not self._known.is_text:
+            return np.concatenate(self._values)
+        rows = [row for part in self._values for row in part]
+        table = np.empty((len(rows), len(self._known.channels)), dtype=object)
+        for at, row in enumerate(rows):
+            table[at] = row
+        return table
+
+
+def _ns(seconds: NDArray[np.float64]) -> IntArray:
+    """Give seconds as nanoseconds; whole seconds apart, so that no digit is lost."""
+    sound = np.where(np.abs(seconds) < _MOST_S, seconds, 0.0)
+    whole = np.floor(sound)
+    ns = whole.astype(np.int64) * NS_PER_S + np.rint((sound - whole) * NS_PER_S).astype(np.int64)
+    return np.asarray(np.where(sound == seconds, ns, tables.NULL_STAMP_NS))
+
+
+def _read(path: Path, known: _Known, take: Callable[[Rows], None]) -> list[str]:
+    """Read the samples of one stream; give what pyxdf has to say."""
+    import pyxdf
+
+    sink = _Sink(known, take)
+    with _listening("pyxdf") as notes:
+        try:
+            pyxdf.load_xdf(
+                str(path),
+                select_streams=[known.number],
+                on_chunk=sink.on_chunk,
+                synchronize_clocks=False,
+                dejitter_timestamps=False,
+            )
+        except (*_ERRORS, KeyError, IndexError) as error:
+            raise DataError(f"pyxdf cannot read it: {error}", where=str(path)) from error
+    if sink.fault is not None:
+        raise sink.fault
+    sink.flush()
+    return list(dict.fromkeys(notes))
+
+
+class _Notes(logging.Handler):
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._notes = notes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a warning."""
+        self._notes.append(record.getMessage())
+
+
+@contextmanager
+def _listening(name: str) -> Iterator[list[str]]:
+    """Take the warnings of a package as notes, off stderr."""
+    notes: list[str] = []
+    logger, handler = logging.getLogger(name), _Notes(notes)
+    was = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield notes
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = was
