@@ -16,7 +16,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test check format bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,8 +54,8 @@ DEMO := $(addprefix $(AMIGOS)/,validated.txt stats.txt nemo/mmprep.json) \
 demo: $(DEMO) ## install, and turn sample_data/ into trainable data sets
 
 $(AMIGOS)/converted/dataset.json: | $(CORE)
-	$(MMPREP) convert $(RAW)/amigos --layout amigos --exclude labels.tsv --exclude truth.json \
-	    -o $(@D) --depfile $(@D).d
+	$(MMPREP) convert $(RAW)/amigos --layout amigos --time-unit s \
+	    --exclude labels.tsv --exclude truth.json -o $(@D) --depfile $(@D).d
 
 $(AMIGOS)/features/dataset.json: $(AMIGOS)/converted/dataset.json | $(CORE)
 	$(MMPREP) mfcc $(<D) -o $(@D)
@@ -107,4 +107,4 @@ bench: $(BENCH) ## mmprep and its peers, side by side in one run
 	$(BIN)/python -m tests.bench
 
 clean: ## remove everything that was built
-	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build work $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

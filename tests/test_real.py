@@ -229,3 +229,32 @@ def test_two_speakers_with_files_of_one_name_keep_their_own(shared, tmp_path):
     for row in data:
         samples, _ = soundfile.read(folder / f"{row['id']}.wav", dtype="float32")
         np.testing.assert_array_equal(row["audio"], samples)
+
+
+VENDORS = [
+    ("edf/short_psg.edf", {"signal_100Hz": 30000, "signal_1Hz": 300}),
+    ("xdf/three_motion_seven.xdf", {"MyMarkerStream": 136, "obci_eeg1": 47420}),
+    ("muse/mind_monitor_a.csv", {"eeg": 258}),
+    ("garmin/garmin_long_first12000.csv", {"HEART_RATE": 3668}),
+    ("shimmer/consensys_ppg_tab.csv", {"consensys_ppg_tab": 1482}),
+    ("openbci/openbci_v3_blinks_first6000.txt", {"openbci_v3_blinks_first6000": 5994}),
+    ("bids/sub-01_task-cuedSGT_run-01_physio.tsv.gz", {"physio": 26000}),
+]
+
+
+@pytest.mark.parametrize(("name", "rows"), VENDORS, ids=[name for name, _ in VENDORS])
+def test_file_of_a_vendor_becomes_tables(shared, tmp_path, name, rows):
+    run_convert(shared(name), output=tmp_path / "out", **SERIAL)
+    (record,) = read_manifest(tmp_path / "out/manifest.jsonl")
+    found = {stream: ref.n_rows for stream, ref in record.streams.items()}
+    assert found.items() >= rows.items()
+    assert check(str(tmp_path / "out"), checksums=True).findings == ()
+
+
+def test_xdf_keeps_its_clock_offsets_and_align_uses_them(shared, tmp_path):
+    run_convert(shared("made/B01/clock_reset.xdf"), output=tmp_path / "c", **SERIAL)
+    run_align(tmp_path / "c", output=tmp_path / "out", **SERIAL)
+    sync = json.loads((tmp_path / "out/sync/clock_reset.json").read_text())
+    (eeg,) = sync["streams"]
+    assert eeg["clock"]["method"] == "fixes"
+    assert len(eeg["clock"]["segments"]) == 2

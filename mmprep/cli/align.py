@@ -18,59 +18,103 @@ _streams = options.chain(
         metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,kind=K]",
         help="Any other stream; kind is signal, video, audio or events.",
     ),
-    click.option("--session", default="session", show_default=True, help="Its name."),
+    click.option(
+        "--session", default="session", show_default=True, help="The name of the session."
+    ),
     click.option(
         "--clock",
         multiple=True,
         metavar="NAME=FILE[,unit=us]",
         help="Clock evidence of a stream: PTP exchanges, fixes, frame log, linuxptp log.",
     ),
-    click.option("--start", multiple=True, metavar="NAME=TIME", help="When a stream began."),
-    click.option("--latency", multiple=True, metavar="NAME=MS", help="A constant delay."),
+    click.option(
+        "--start",
+        multiple=True,
+        metavar="NAME=TIME",
+        help="When a stream with relative times began: ISO 8601 with zone, or Unix seconds.",
+    ),
+    click.option(
+        "--latency",
+        multiple=True,
+        metavar="NAME=MS",
+        help="How much too late a stream's stamps are.",
+    ),
     click.option("--session-clock", metavar="NAME", help="[default: the master of the logs]"),
+    section="Streams and clocks",
 )
 _windows = options.chain(
-    click.option("--window", default="1", show_default=True, metavar="S"),
-    click.option("--hop", metavar="S", help="[default: the window]"),
-    click.option("--rates", metavar="NAME=HZ,...", help="[default: nominal]"),
-    click.option("--rate", metavar="HZ", help="One rate for all."),
+    click.option(
+        "--window", default="1", show_default=True, metavar="S", help="The length of a window."
+    ),
+    click.option("--hop", metavar="S", help="From window to window.  [default: the window]"),
+    click.option(
+        "--rates", metavar="NAME=HZ,...", help="Rates of some streams.  [default: nominal]"
+    ),
+    click.option("--rate", metavar="HZ", help="One rate for all streams."),
     click.option(
         "--cover",
         type=click.Choice(["intersection", "union"]),
         default="intersection",
         show_default=True,
+        help="Windows over the time that all streams cover, or that any does.",
     ),
     click.option(
-        "--on-gap", type=click.Choice(["mask", "drop", "fail"]), default="mask", show_default=True
+        "--on-gap",
+        type=click.Choice(["mask", "drop", "fail"]),
+        default="mask",
+        show_default=True,
+        help="Keep windows that touch a gap with their mask, drop them, or fail.",
     ),
-    click.option("--tolerance", type=options.FiniteRange(min=0), metavar="MS"),
-    click.option("--min-valid", type=options.FiniteRange(0, 1), default=0.0, metavar="SHARE"),
+    click.option(
+        "--tolerance",
+        type=options.FiniteRange(min=0),
+        metavar="MS",
+        help="How far nearest and hold may reach.  [default: half a source period; hold: one]",
+    ),
+    click.option(
+        "--min-valid",
+        type=options.FiniteRange(0, 1),
+        default=0.0,
+        show_default=True,
+        metavar="SHARE",
+        help="Drop windows in which a stream has a smaller share of valid samples.",
+    ),
     click.option(
         "--method",
         multiple=True,
         metavar="NAME=hold|nearest|linear|cubic|sinc",
-        help="[default: sinc, cubic or hold by rate and kind]",
+        help="How values are taken.  [default: sinc; cubic below 20 Hz; nearest for video]",
     ),
+    section="Windows and values",
 )
 _frames = options.chain(
-    click.option("--frames", metavar="WxH", help="Write pixels in place of frame indices."),
-    click.option("--gray", is_flag=True),
+    click.option(
+        "--frames", metavar="WxH", help="Write pixels (uint8) in place of frame indices (int32)."
+    ),
+    click.option("--gray", is_flag=True, help="One channel of luma in place of RGB."),
     click.option(
         "--fit",
         type=click.Choice(["cover", "contain", "stretch"]),
         default="cover",
         show_default=True,
+        help="Fill the size and cut the rest, show all within bars, or stretch.",
     ),
     click.option("--media-root", metavar="DIR", help="Where the videos of a data set are."),
+    section="Pixels",
 )
 _labels = options.chain(
-    click.option("--labels", metavar="FILE", help="Join a table; begin_s, end_s are intervals."),
+    click.option(
+        "--labels",
+        metavar="FILE",
+        help="Join a table; its begin_s and end_s are seconds after the session's origin.",
+    ),
     click.option("--on", metavar="KEY[=COLUMN]", help="The field to join on."),
     options.shard_size,
+    section="Labels and shards",
 )
 
 
-@click.command("align")
+@click.command("align", cls=options.SectionedCommand)
 @options.inputs
 @options.output
 @_streams
@@ -81,7 +125,8 @@ _labels = options.chain(
 def command(**given: Any) -> None:
     """Put streams on common timestamps: windows with masks, bounds and accounting.
 
-    INPUT are data sets, whose records are joined by session; or name one session's streams:
+    INPUT are data sets, whose records are joined by session (DATASET#STREAM takes one
+    stream of them); or name one session's streams:
 
     \b
         mmprep align --video face.mp4 --eeg eeg.tsv --gsr gsr.tsv \\

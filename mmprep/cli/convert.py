@@ -19,6 +19,7 @@ _paths = options.chain(
     click.option(
         "--on", metavar="KEY[=COLUMN]", help="The field to join on, and its column in the table."
     ),
+    section="Paths",
 )
 _tables = options.chain(
     click.option("--delimiter", metavar="CHAR", help="[default: found in the file]"),
@@ -26,7 +27,9 @@ _tables = options.chain(
         "--quote", metavar="CHAR|none", help='[default: none for tab, else "]', default=None
     ),
     click.option("--header/--no-header", default=None, help="[default: found in the file]"),
-    click.option("--columns", metavar="A,B,...", help="Names of the columns, or those to keep."),
+    click.option(
+        "--columns", metavar="A,B,...", help="Names of the columns, for a table without a header."
+    ),
     click.option("--time", metavar="COLUMN", help="[default: time, timestamp, t, ...]"),
     click.option(
         "--time-unit",
@@ -47,6 +50,7 @@ _tables = options.chain(
     ),
     click.option("--float32", is_flag=True, help="Store channels as float32."),
     click.option("--compression-level", type=click.IntRange(1, 22), default=1, show_default=True),
+    section="Tables",
 )
 _audio = options.chain(
     click.option("--resample", type=click.IntRange(min=1), metavar="HZ", help="[default: native]"),
@@ -59,10 +63,11 @@ _audio = options.chain(
         show_default=True,
     ),
     options.shard_size,
+    section="Sound",
 )
 
 
-@click.command("convert")
+@click.command("convert", cls=options.SectionedCommand)
 @options.inputs
 @options.output
 @_paths

@@ -53,9 +53,11 @@ def validate(**given: Any) -> None:
     if not given["quiet"]:
         output.print_line(
             f"mmprep: {checked.n_records} records, {checked.n_files} files,"
-            f" {checked.n_bytes} bytes, {checked.n_bytes_hashed} hashed,"
-            f" {len(checked.findings)} findings"
+            f" {checked.n_bytes / 1e6:.1f} MB, {checked.n_bytes_hashed / 1e6:.1f} MB hashed,"
+            f" findings: {len(checked.findings)}"
         )
+    if given["style"] == "text" and not checked.findings and not given["quiet"]:
+        click.echo(f"ok: {checked.n_records} records, {checked.n_files} files")
     if checked.n_errors:
         raise CheckError(f"{checked.n_errors} errors", where=given["dataset"])
 
@@ -76,23 +78,51 @@ def stats(dataset: str, *, as_json: bool) -> None:
 
 
 def stats_lines(found: dict[str, Any]) -> list[str]:
-    """Write counts as a table: a row for all, one a split, one a class."""
-    splits = found["splits"]
-    lines = ["split\trecords\thours\tsubjects\tsessions"]
-    for name, part in {"(all)": found, **splits}.items():
-        lines.append(
-            f"{name}\t{part['records']}\t{part['hours']:.4f}"
-            f"\t{part['subjects']}\t{part['sessions']}"
-        )
+    """Write counts as tables: a row for all, one a split; one a class."""
+    splits = dict(sorted(found["splits"].items(), key=lambda pair: _rank(pair[0])))
+    rows = [["split", "records", "minutes", "subjects", "sessions"]]
+    rows += [
+        [
+            name,
+            str(part["records"]),
+            f"{part['hours'] * 60:.1f}",
+            str(part["subjects"]),
+            str(part["sessions"]),
+        ]
+        for name, part in {"(all)": found, **splits}.items()
+    ]
+    lines = _columns(rows)
     if found["labels"]:
-        lines += ["", "\t".join(["label", "records", "share", "weight", *splits])]
+        lines += ["", *_columns(_label_rows(found, splits))]
+    return lines
+
+
+def _label_rows(found: dict[str, Any], splits: dict[str, Any]) -> list[list[str]]:
     n_labelled = sum(found["labels"].values())
+    rows = [["label", "records", "share", "weight", *splits]]
     for name, count in found["labels"].items():
         weight = found["weights"].get(name)
+        shown = "-" if weight is None else f"{weight:.4f}"
         per_split = [str(part["labels"].get(name, 0)) for part in splits.values()]
-        shown = "" if weight is None else f"{weight:.4f}"
-        lines.append("\t".join([name, str(count), f"{count / n_labelled:.1%}", shown, *per_split]))
-    return lines
+        rows.append([name, str(count), f"{count / n_labelled:.1%}", shown, *per_split])
+    if bare := found["records"] - n_labelled:
+        left = [str(p["records"] - sum(p["labels"].values())) for p in splits.values()]
+        rows.append(["(none)", str(bare), "-", "-", *left])
+    return rows
+
+
+def _rank(split: str) -> tuple[int, str]:
+    known = ("train", "val", "test")
+    return (known.index(split) if split in known else len(known), split)
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
+    """Line cells up: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
 
 
 @command.command()

@@ -29,15 +29,44 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def chain(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Make one decorator of several, applied so that the help lists them in this order."""
+def chain(
+    *decorators: Callable[[Command], Command], section: str | None = None
+) -> Callable[[Command], Command]:
+    """Make one decorator of several, applied so that the help lists them in this order.
+
+    Parameters
+    ----------
+    section : str, optional
+        The heading under which `SectionedCommand` lists them.
+    """
 
     def decorate(command: Command) -> Command:
+        before = len(getattr(command, "__click_params__", ()))
         for decorator in reversed(decorators):
             command = decorator(command)
+        for option in getattr(command, "__click_params__", ())[before:] if section else ():
+            _SECTIONS[id(option)] = section or ""
         return command
 
     return decorate
+
+
+_SECTIONS: dict[int, str] = {}
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings, in the order given."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                sections.setdefault(_SECTIONS.get(id(option), "Options"), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -174,4 +203,4 @@ reporting = chain(
     click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
 )
 
-run = chain(selection, engine, resilience, reporting)
+run = chain(selection, engine, resilience, reporting, section="Running")

@@ -22,7 +22,7 @@ from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, shard_ref
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.sources import e4
+from mmprep.sources.base import TextOptions
 from mmprep.steps import base, datasets, labels, session
 from mmprep.steps.base import (
     Contents,
@@ -37,6 +37,7 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
+from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
 from mmprep.steps.shardbook import ShardBook
@@ -275,7 +276,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
     if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
         raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
     if part and form not in {"video", "audio"}:
-        raise UsageError(f"there is no stream {part!r}", where=path, hint="a table is one stream")
+        _check_part(path, form, part)
     kind = given.get("kind") or (form if form in {"video", "audio"} else "signal")
     if kind not in KINDS:
         raise UsageError(f"kind {kind!r} is none of {', '.join(KINDS)}", where="--stream")
@@ -285,6 +286,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
         kind,
         path,
         rate_hz=rate_text(rate(given["rate"], where="--stream")) if "rate" in given else None,
+        part=part or None if form not in {"video", "audio"} else None,
         time=given.get("time"),
         unit=given.get("unit"),
         tz=given.get("tz"),
@@ -299,7 +301,17 @@ def _form(path: str, part: str, kind: str | None) -> str:
         if wanted not in {"video", "audio"}:
             raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
         return wanted
-    return "e4" if e4.is_e4(Path(path)) else "text"
+    return reader_of(Path(path))
+
+
+def _check_part(path: str, form: str, part: str) -> None:
+    """Refuse `FILE#STREAM` where the file has no such stream."""
+    whole = Path(path)
+    claims = TABLE_READERS[form].claim("", [whole.name], whole.parent)
+    known = TABLE_READERS[form].probe(claims[0], whole.parent, TextOptions()) if claims else {}
+    if part not in known:
+        hint = f"its streams: {', '.join(known) or 'one'}"
+        raise UsageError(f"there is no stream {part!r}", where=path, hint=hint)
 
 
 def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:
@@ -537,7 +549,7 @@ def _contents(
         )
     joined, said = labels.join(records, [table] if table else [])
     for remark in said:
-        current.progress.warn(remark)
+        current.progress.say(remark)
     label_files = (str(Path(config.labels).absolute()),) if config.labels else ()
     return Contents(
         joined,

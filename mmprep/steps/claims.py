@@ -288,3 +288,11 @@ def _refuse_doubles(claimed: Sequence[Claimed]) -> None:
                     f"{other} and {one.source} would both be stream {stream!r} of {one.id!r}",
                     hint="give a --layout, or leave one of them out with --exclude",
                 )
+
+
+def reader_of(path: Path) -> str:
+    """Name the reader of one table file: the one that knows it, else that of any text."""
+    for reader in _KNOWN:
+        if reader.claim("", [path.name], path.parent):
+            return str(reader.READER)
+    return text.READER

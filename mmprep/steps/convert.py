@@ -298,6 +298,7 @@ def _write_tables(
     _refuse_doubles(items, plan)
     schemas = _merged(items, looks)
     _check_units(plan.options, schemas)
+    _tell_texts(schemas, session.progress)
     todo = list(items)
     done: dict[str, Outcome] = {}
     while todo:
@@ -312,6 +313,17 @@ def _write_tables(
                 done[item.source], {"widen": (done[item.source].value or {}).get("widen", {})}
             )
     return [done[item.source] for item in items if item.source in done]
+
+
+def _tell_texts(schemas: Mapping[str, _StreamSchema], progress: Progress) -> None:
+    """Say which columns hold text beside numbers: one odd cell makes a column text."""
+    for stream, found in schemas.items():
+        names = [column.name for column in found.schema.columns if column.kind == "string"]
+        if names and len(names) < len(found.schema.columns):
+            progress.say(
+                f"{stream}: columns of text: {', '.join(names)}; --null TEXT reads odd cells as"
+                " missing"
+            )
 
 
 def _check_units(options: TextOptions, schemas: Mapping[str, _StreamSchema]) -> None:
@@ -463,7 +475,7 @@ def _contents(
         [plan.label_table] if plan.label_table else [],
     )
     for remark in said:
-        session.progress.warn(remark)
+        session.progress.say(remark)
     label_files = (str(Path(plan.config.labels).absolute()),) if plan.config.labels else ()
     return Contents(
         records,
@@ -553,6 +565,8 @@ def _sessions(records: Sequence[Record], drafts: Mapping[str, _Draft]) -> dict[s
 def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
     said: dict[str, list[str]] = {}
     for source, fact in facts.items():
+        if fact.get("n_rejected"):
+            session.progress.warn(f"{source}: {fact['n_rejected']} rows rejected, see rejects/")
         for note in fact.get("notes", ()):
             said.setdefault(note, []).append(source)
         for note in fact.get("warnings", ()):

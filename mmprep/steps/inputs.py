@@ -93,6 +93,9 @@ def expand(
         size_of(str(top / name))  # a link that leads nowhere is found before any work
     folders = {str(Path(path).parent) for path, named in found.items() if not named}
     folders |= {str(path) for path in raw if path.is_dir()}
+    if datasets and not raw and (include or exclude):
+        hint = "choose streams by DATASET#STREAM, records by manifest lines on standard input"
+        raise UsageError("they choose raw files", where="--include, --exclude", hint=hint)
     named = frozenset(name for name in kept if names[name])
     return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets, frozenset(ids))
 

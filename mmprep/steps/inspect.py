@@ -19,10 +19,12 @@ import numpy as np
 from mmprep import align, media, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog, e4, text
-from mmprep.sources.base import TextOptions, is_companion
+from mmprep.sources.base import Claim, TextOptions, is_companion
 from mmprep.steps import datasets
+from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.sounds import suffix_of
 from mmprep.timebase import NS_PER_S, rate, rate_number
 
@@ -62,7 +64,10 @@ def inspect(argument: str, options: TextOptions | None = None) -> Facts:
 def text_options(time: str | None, time_unit: str | None, rate_hz: str | None) -> TextOptions:
     """Give the options by which a table is read."""
     return TextOptions(
-        time=time, time_unit=time_unit, rate_hz=rate(rate_hz) if rate_hz is not None else None
+        time=time,
+        time_unit=time_unit,
+        rate_hz=rate(rate_hz) if rate_hz is not None else None,
+        on_bad_row="skip",
     )
 
 
@@ -90,15 +95,10 @@ def _reader(path: Path) -> Callable[[Path, TextOptions], Facts]:
     if path.is_dir():
         return _dataset if (path / "dataset.json").is_file() else _folder
     suffix = suffix_of(path.name)
-    if suffix in VIDEO_SUFFIXES:
-        return _video
-    if suffix in AUDIO_SUFFIXES:
-        return _audio
-    if is_companion(path.name):
-        return _clock_log
-    if suffix == ".parquet":
-        return _table
-    return _e4_file if e4.is_e4(path) else _text
+    for suffixes, reader in _BY_SUFFIX:
+        if suffix in suffixes:
+            return reader
+    return _clock_log if is_companion(path.name) else _raw
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -168,6 +168,25 @@ def _clock_log(path: Path, options: TextOptions) -> Facts:
     }
 
 
+def _raw(path: Path, options: TextOptions) -> Facts:
+    """Let the reader look that knows the file, else that of any text."""
+    name = reader_of(path)
+    if name == text.READER:
+        return _text(path, options)
+    return _claimed(path, name, TABLE_READERS[name].claim("", [path.name], path.parent)[0], options)
+
+
+def _claimed(path: Path, name: str, claim: Claim, options: TextOptions) -> Facts:
+    reader = TABLE_READERS[name]
+    own = tuple(reader.probe(claim, path.parent, options))
+    chosen = [{"stream": stream} if len(own) > 1 else {} for stream in own]
+    streams = [
+        _measured(reader.read_stream(path, options, stream, **which))
+        for stream, which in zip(own, chosen, strict=True)
+    ]
+    return {"kind": "table", "reader": name, "streams": streams}
+
+
 def _text(path: Path, options: TextOptions) -> Facts:
     sniffed = text.sniff(path, str(path), options)
     stream = text.read_stream(path, options, path.name.partition(".")[0])
@@ -182,10 +201,6 @@ def _text(path: Path, options: TextOptions) -> Facts:
         "schema": [{"name": c.name, "type": c.kind, "unit": c.unit} for c in columns],
         "streams": [_measured(stream)],
     }
-
-
-def _e4_file(path: Path, options: TextOptions) -> Facts:
-    return {"kind": "table", "reader": "e4", "streams": [_measured(_e4_stream(path, options))]}
 
 
 def _e4_stream(path: Path, options: TextOptions) -> Stream:
@@ -206,6 +221,12 @@ def _folder(path: Path, options: TextOptions) -> Facts:
 def _table(path: Path, options: TextOptions) -> Facts:
     stream = tables.read_stream(path, path.stem)
     return {"kind": "table", "reader": "mmprep", "streams": [_measured(stream)]}
+
+
+def _shard(path: Path, options: TextOptions) -> Facts:
+    data = open_shard(path)
+    shape = list(data.shape)
+    return {"kind": "shard", "dtype": str(data.dtype), "shape": shape, "streams": []}
 
 
 def _measured(stream: Stream) -> Facts:
@@ -243,6 +264,14 @@ def _utc(stamp_ns: int) -> str:
     seconds, rest = divmod(stamp_ns, NS_PER_S)
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{moment}.{rest:09d}Z"
+
+
+_BY_SUFFIX: tuple[tuple[frozenset[str], Callable[[Path, TextOptions], Facts]], ...] = (
+    (VIDEO_SUFFIXES, _video),
+    (AUDIO_SUFFIXES, _audio),
+    (frozenset({".parquet"}), _table),
+    (frozenset({".npy"}), _shard),
+)
 
 
 # Data sets ----------------------------------------------------------------------------------------

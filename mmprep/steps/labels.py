@@ -27,6 +27,7 @@ from mmprep.manifest.model import LabelValue, Record, field_value
 
 NULLS = frozenset({"", "n/a", "N/A", "NA", "NaN", "nan", "NULL", "null"})
 INTERVAL = ("begin_s", "end_s")
+_LOOK_ALIKE = frozenset({"start", "stop", "begin", "end", "onset", "offset", "duration"})
 MAX_INT = 2**63  # larger ones are ids, and no JSON writer takes them
 
 
@@ -54,19 +55,21 @@ class LabelTable:
     key: str
     rows: Mapping[str, Sequence[Row]]
     has_intervals: bool
+    intervals_like: tuple[str, ...] = ()
 
-    def apply(self, records: Sequence[Record]) -> tuple[list[Record], str | None]:
+    def apply(self, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
         """Join the table.
 
         Returns
         -------
-        records, str or None
-            The records with their labels, and what found no partner.
+        records, list of str
+            The records with their labels, and what is worth saying: how many got some, what found
+            no partner.
 
         Raises
         ------
         DataError
-            No record matches at all.
+            No record matches at all, or no interval covers a window.
         """
         used: set[str] = set()
         lines: set[int] = set()
@@ -78,7 +81,22 @@ class LabelTable:
                 hint=f"the records have {self.key} {_key(records[0], self.key)!r}, the table"
                 f" {next(iter(self.rows), 'no rows')!r}",
             )
-        return joined, self._unmatched(records, used, lines)
+        if records and not lines:
+            last = max(record.end_s for record in records if _key(record, self.key) in used)
+            raise DataError(
+                f"no interval covers a window: the windows lie in 0 to {last:g} s",
+                where=self.path,
+                hint="begin_s and end_s are seconds after the origin of the aligned session",
+            )
+        n_labelled = sum(new is not old for new, old in zip(joined, records, strict=True))
+        said = [f"{self.path}: {n_labelled} of {len(records)} records have labels"]
+        if not self.has_intervals and self.intervals_like:
+            names = ", ".join(self.intervals_like)
+            said.append(
+                f"{self.path}: {names}: no begin_s and end_s, so labels hold for whole {self.key}s"
+            )
+        remark = self._unmatched(records, used, lines)
+        return joined, said + ([remark] if remark else [])
 
     def _joined(self, record: Record, used: set[str], lines: set[int]) -> Record:
         key = _key(record, self.key)
@@ -141,7 +159,8 @@ def read(path: str, on: str | None) -> LabelTable:
     rows = _rows(path, header, cells, column)
     for key_rows in rows.values():
         _check_apart(path, key_rows)
-    return LabelTable(path, key, rows, bool(given))
+    alike = tuple(name for name in header if name.lower() in _LOOK_ALIKE)
+    return LabelTable(path, key, rows, bool(given), alike)
 
 
 def _rows(
@@ -256,6 +275,6 @@ def join(records: Sequence[Record], tables: Iterable[LabelTable]) -> tuple[list[
     said: list[str] = []
     joined = list(records)
     for table in tables:
-        joined, remark = table.apply(joined)
-        said += [remark] if remark else []
+        joined, remarks = table.apply(joined)
+        said += remarks
     return joined, said

@@ -29,6 +29,7 @@ from mmprep.steps.windowshards import WindowShards
 from mmprep.timebase import NS_PER_S, BoolArray
 
 BLOCK_BYTES = 16 * 2**20
+CUT_SHARE = 0.1  # of the longest stream; less is the usual raggedness of starts and ends
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -73,7 +74,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
         "records": records,
-        "notes": [*notes, *_unproved(chosen)],
+        "notes": [*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)],
         "warnings": _losses(item.id, facts, counts),
     }
 
@@ -103,6 +104,8 @@ def _modalities(
                 raise DataError(why, where=one.name, hint=f"--stream {one.name}=FILE,rate=HZ")
             notes.append(f"{item.id}: {one.name} {why} and is left out")
             continue
+        if one.opened.texts:
+            notes.append(f"{one.name}: columns of text are left out: {', '.join(one.opened.texts)}")
         chosen.append(_modality(one, given, wish, notes))
     if not chosen:
         raise DataError("no stream has rows and a rate", where=item.id, hint="--rates NAME=HZ")
@@ -139,6 +142,23 @@ def _unproved(chosen: list[Modality]) -> list[str]:
     if not names or len(chosen) == 1:
         return []
     return [f"no clock evidence for {', '.join(names)}: taken as on the session clock, bound null"]
+
+
+def _cut_off(session: str, chosen: list[Modality], plan: align.WindowPlan) -> list[str]:
+    """Say which stream limits the windows where others last much longer."""
+    spans = {m.name: m.repaired.coverage_ns for m in chosen}
+    begin_ns, end_ns = plan.span_ns
+    longest = max(spans, key=lambda name: spans[name][1] - spans[name][0])
+    lost_ns = (spans[longest][1] - spans[longest][0]) - (end_ns - begin_ns)
+    if lost_ns < CUT_SHARE * (spans[longest][1] - spans[longest][0]):
+        return []
+    first = max(spans, key=lambda name: spans[name][0])
+    last = min(spans, key=lambda name: spans[name][1])
+    return [
+        f"{session}: the windows hold {(end_ns - begin_ns) / NS_PER_S:g} s of the"
+        f" {(spans[longest][1] - spans[longest][0]) / NS_PER_S:g} s of {longest}: {first} begins"
+        f" last, {last} ends first; --cover union keeps the rest"
+    ]
 
 
 def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]) -> list[str]:

@@ -26,9 +26,10 @@ from mmprep.clock import ClockModel
 from mmprep.errors import ClockError, DataError, UsageError
 from mmprep.shards import open_shard
 from mmprep.signals import Stream
-from mmprep.sources import clocklog, e4, text
+from mmprep.sources import clocklog
 from mmprep.sources.base import TextOptions
 from mmprep.steps import evidence
+from mmprep.steps.claims import TABLE_READERS
 from mmprep.timebase import NS_PER_S, Evidence, Fixes, IntArray, rate
 
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
@@ -44,7 +45,7 @@ class StreamSpec:
     name : str
         Its modality in the aligned data set.
     form : str
-        `table`, `shard`, `text`, `e4`, `video` or `audio`: what the path is.
+        `table`, `shard`, `video` or `audio`, or the reader of a raw file: what the path is.
     kind : str
         `signal`, `audio`, `video` or `events`.
     path : str
@@ -55,6 +56,8 @@ class StreamSpec:
         The time of the first sample on the stream's own clock.
     latency_ns : int
         How much too late its stamps are.
+    part : str, optional
+        Which stream of a raw file that holds several.
     """
 
     name: str
@@ -75,6 +78,7 @@ class StreamSpec:
     time: str | None = None
     unit: str | None = None
     tz: str | None = None
+    part: str | None = None
     sha256: str | None = None
 
     @property
@@ -107,6 +111,8 @@ class Opened:
     first_ns : int
     scan : VideoTrack, optional
         The frames' packets, if a video file was scanned.
+    texts : tuple of str
+        Columns that hold text, which no window can.
     """
 
     spec: StreamSpec
@@ -114,6 +120,7 @@ class Opened:
     data: NDArray[Any] | None = None
     first_ns: int = 0
     scan: Any = None
+    texts: tuple[str, ...] = ()
 
     @property
     def nominal_hz(self) -> Fraction | None:
@@ -148,7 +155,7 @@ def open_stream(spec: StreamSpec) -> Opened:
     DataError, UsageError
         What the reader of its form raises.
     """
-    opened = _FORMS[spec.form](spec)
+    opened = _FORMS.get(spec.form, _from_raw)(spec)
     if spec.start_ns is None:
         return opened
     return _started(opened, spec.start_ns)
@@ -169,10 +176,12 @@ def _started(opened: Opened, start_ns: int) -> Opened:
 
 def _from_table(spec: StreamSpec) -> Opened:
     stream = tables.read_stream(Path(spec.path), spec.name, rows=spec.rows)
+    info = tables.table_info(Path(spec.path))
+    texts = tuple(name for name in info.channels if name not in stream.channels)
     if spec.kind == "video":
         frames = stream.data[:, stream.channels.index("frame")]
         stream = replace(stream, data=frames.astype(np.int32), channels=(), units=(), kind="video")
-    return Opened(spec, _kept(stream, spec))
+    return Opened(spec, _kept(stream, spec), texts=texts)
 
 
 def _from_shard(spec: StreamSpec) -> Opened:
@@ -181,13 +190,13 @@ def _from_shard(spec: StreamSpec) -> Opened:
     return Opened(spec, data=data, first_ns=round(spec.offset_s * NS_PER_S))
 
 
-def _from_text(spec: StreamSpec) -> Opened:
+def _from_raw(spec: StreamSpec) -> Opened:
     options = TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz, rate_hz=spec.nominal_hz)
-    return Opened(spec, _kept(text.read_stream(Path(spec.path), options, spec.name), spec))
-
-
-def _from_e4(spec: StreamSpec) -> Opened:
-    return Opened(spec, _kept(e4.read_stream(Path(spec.path), TextOptions(), spec.name), spec))
+    chosen = {"stream": spec.part} if spec.part else {}
+    reader = TABLE_READERS[spec.form]
+    return Opened(
+        spec, _kept(reader.read_stream(Path(spec.path), options, spec.name, **chosen), spec)
+    )
 
 
 def _from_video(spec: StreamSpec) -> Opened:
@@ -209,8 +218,6 @@ def _from_audio(spec: StreamSpec) -> Opened:
 _FORMS = {
     "table": _from_table,
     "shard": _from_shard,
-    "text": _from_text,
-    "e4": _from_e4,
     "video": _from_video,
     "audio": _from_audio,
 }

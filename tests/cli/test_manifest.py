@@ -25,9 +25,9 @@ def _splits(folder):
 @pytest.mark.parametrize("name", ["", "/dataset.json"])
 def test_validate_says_on_stderr_what_it_looked_at(mmprep, made, name):
     done = mmprep("manifest", "validate", f"{made}{name}", "--checksums")
-    assert (done.code, done.out) == (0, "")
+    assert (done.code, done.out) == (0, "ok: 15 records, 18 files\n")
     assert "15 records" in done.err
-    assert "0 findings" in done.err
+    assert "findings: 0" in done.err
 
 
 def test_validate_quiet_says_nothing(mmprep, made):
@@ -63,11 +63,13 @@ def test_validate_writes_findings_in_the_style_asked_for(mmprep, tmp_path, made,
 
 def test_stats_is_a_table_of_splits(mmprep, sample):
     done = mmprep("manifest", "stats", sample / "amigos/split")
-    rows = [line.split("\t") for line in done.out.splitlines()]
+    rows = [line.split() for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
     assert rows[0][:2] == ["split", "records"]
     assert rows[1][:2] == ["(all)", "464"]
+    assert [row[0] for row in rows[2:5]] == ["train", "val", "test"]
     assert sum(int(row[1]) for row in rows[2:5]) == 464
+    assert rows[-1][:2] == ["(none)", "4"]
 
 
 def test_stats_json_is_one_object(mmprep, sample):

@@ -371,3 +371,25 @@ def test_option_without_sense_is_refused_before_any_work(tables, tmp_path, optio
     with pytest.raises(UsageError, match=message):
         run_align(stream=(f"a={tables}/a.tsv",), output=tmp_path / "out", **options)
     assert not (tmp_path / "out.incomplete").exists()
+
+
+def test_stream_that_limits_the_windows_is_named(tables, tmp_path, mmprep):
+    (tables / "short.tsv").write_text("time\tx\n" + "".join(f"{k / 8}\t{k}\n" for k in range(24)))
+    streams = ("--stream", f"a={tables}/a.tsv", "--stream", f"s={tables}/short.tsv")
+    done = mmprep("align", *streams, "-o", tmp_path / "out", "--engine", "serial")
+    assert "the windows hold 3 s of the 10 s of a" in done.err
+    assert "s ends first" in done.err
+
+
+def test_column_of_text_is_said_to_be_left_out(tables, tmp_path, mmprep):
+    rows = "".join(f"{k / 8}\t{k}\tw{k}\n" for k in range(80))
+    (tables / "mixed.tsv").write_text("time\tx\tword\n" + rows)
+    converted = mmprep("convert", tables / "mixed.tsv", "-o", tmp_path / "c", "--engine", "serial")
+    assert "mixed: columns of text: word" in converted.err
+    done = mmprep("align", tmp_path / "c", "-o", tmp_path / "out", "--engine", "serial")
+    assert "columns of text are left out: word" in done.err
+
+
+def test_include_for_data_sets_is_refused(sample, tmp_path):
+    with pytest.raises(UsageError, match="choose raw files"):
+        run_align(sample / "amigos/features", output=tmp_path / "out", include=("eeg",))

@@ -106,3 +106,21 @@ def test_rows_without_stamps_need_a_rate(tmp_path):
 def test_folder_of_no_kind_is_bad_input(tmp_path):
     with pytest.raises(DataError, match="no data set and no E4 session"):
         inspect(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "reader", "stream", "n_samples"),
+    [
+        ("edf/test.edf", "edf", "signal", 3072),
+        ("xdf/muse_sub-P050.xdf", "xdf", "Muse-EEG", 2316),
+        ("polar/Polar_Sense_HR.txt", "polar", "HR", 548),
+        ("opensignals/SampleEDA.txt", "opensignals", "SampleEDA", 33150),
+        ("brainvision/test.vhdr", "brainvision", "signal", 7900),
+    ],
+)
+def test_file_of_a_vendor_is_read_by_the_reader_that_knows_it(
+    shared, path, reader, stream, n_samples
+):
+    facts = inspect(str(shared(path)))
+    assert facts["reader"] == reader
+    assert {s["name"]: s["n_samples"] for s in facts["streams"]}[stream] == n_samples

@@ -24,7 +24,11 @@ def _table(tmp_path, text, on):
 def test_join_by_id_fills_labels_and_label(tmp_path):
     table = _table(tmp_path, "id\tlabel\tage\na\thappy\t31\n", "id")
     (found,), said = labels.join([_record("a")], [table])
-    assert (found.label, found.labels, said) == ("happy", {"label": "happy", "age": 31}, [])
+    assert (found.label, found.labels, said) == (
+        "happy",
+        {"label": "happy", "age": 31},
+        [f"{tmp_path}/labels.tsv: 1 of 1 records have labels"],
+    )
 
 
 def test_join_by_a_column_of_another_name(tmp_path):
@@ -82,7 +86,7 @@ def test_interval_that_is_no_number_is_refused(tmp_path, text):
 def test_interval_beyond_the_recording_is_counted(tmp_path):
     rows = "s\t0\t2\tfirst\ns\t100\t108\tsecond\n"
     table = _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
-    _, (said,) = labels.join([_record("a")], [table])
+    _, (_, said) = labels.join([_record("a")], [table])
     assert "1 intervals cover no window (line 3" in said
 
 
@@ -94,7 +98,7 @@ def test_column_with_one_text_is_text(tmp_path):
 
 def test_what_finds_no_partner_is_said(tmp_path):
     table = _table(tmp_path, "id\tx\na\t1\nz\t1\n", "id")
-    _, (said,) = labels.join([_record("a"), _record("b")], [table])
+    _, (_, said) = labels.join([_record("a"), _record("b")], [table])
     assert "1 keys of the table match no record (z)" in said
     assert "1 of the records have no row (b)" in said
 
@@ -181,3 +185,17 @@ def test_quoted_cell_keeps_its_delimiter(tmp_path):
 
 def test_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
     assert _table(tmp_path, "\ufeffid\tx\na\t1\n", "id").rows.keys() == {"a"}
+
+
+def test_intervals_that_all_miss_are_an_error_that_names_the_range(tmp_path):
+    rows = "s\t1680686630\t1680686640\tstress\n"
+    table = _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
+    with pytest.raises(DataError, match="the windows lie in 0 to 1 s") as caught:
+        labels.join([_record("a")], [table])
+    assert "origin" in caught.value.hint
+
+
+def test_columns_that_look_like_an_interval_are_said(tmp_path):
+    table = _table(tmp_path, "session\tstart\tend\tlabel\ns\t0\t600\ta\n", "session")
+    _, (_, said) = labels.join([_record("a")], [table])
+    assert "start, end: no begin_s and end_s" in said
