@@ -380,7 +380,13 @@ class _Group:
 def _dataset_plan(config: Config, options: RunOptions) -> _Plan:
     wanted = _selections(config.inputs)
     root = Path(config.root) if config.root else None
-    inputs = expand(tuple(wanted), root=root, output=options.output)
+    inputs = expand(
+        tuple(wanted),
+        root=root,
+        include=config.include,
+        exclude=config.exclude,
+        output=options.output,
+    )
     if inputs.names:
         raise UsageError(
             "is a raw file", where=inputs.path(inputs.names[0]), hint="convert it, or use --stream"
