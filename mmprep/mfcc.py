@@ -42,7 +42,6 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
@@ -605,6 +604,9 @@ class Extractor:
     """
 
     def __init__(self, recipe: Recipe, rate_hz: float | Fraction) -> None:
+        from scipy.fft import rfft  # a third of a second: not for those who only read a recipe
+
+        self._rfft = rfft
         self.recipe, self.rate_hz = recipe, rate(rate_hz)
         self._family = _FAMILIES[recipe.preset]
         self.n_win = _length(recipe.win_ms, recipe.win_samples, self.rate_hz, "win")
@@ -741,7 +743,7 @@ class Extractor:
 
     def _squares(self, n_rows: int) -> FeatureArray:
         """Square real and imaginary parts of the spectra, [shape=(n_rows, 2 + n_fft // 2 * 2)]."""
-        spectrum = scipy.fft.rfft(self._frames[:n_rows]).astype(np.complex64, copy=False)
+        spectrum = self._rfft(self._frames[:n_rows]).astype(np.complex64, copy=False)
         parts: FeatureArray = spectrum.view(np.float32)
         np.multiply(parts, parts, out=parts)
         return parts

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from mmprep.steps.base import Depfile, Engine, Progress, StepResult
 
 _ENGINE_KEYS = ("jobs", "engine", "timeout")
+# What workers load while the caller plans; the plans themselves load none of it.
+PRELOADS = {
+    "convert": ("mmprep.steps.texts", "mmprep.steps.media"),
+    "mfcc": ("mmprep.steps.extract", "scipy.fft", "soundfile"),
+    "align": ("mmprep.steps.session",),
+}
 
 
 def run_convert(*inputs: str | Path, output: str | Path, **options: Any) -> StepResult:
@@ -125,7 +131,7 @@ def started(step: str, how: Mapping[str, Any]) -> Iterator[tuple[Engine, int]]:
     from mmprep.engines.pool import Pool
 
     jobs = how.get("jobs") or usable_cpus()
-    preload = (f"mmprep.steps.{step}",)
+    preload = PRELOADS.get(step, (f"mmprep.steps.{step}",))
     with Pool(jobs, preload=preload, timeout_s=how.get("timeout")) as pool:
         yield pool.map, jobs
 

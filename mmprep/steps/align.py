@@ -18,12 +18,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from mmprep import files, tables
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, shard_ref
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.sources.base import TextOptions
-from mmprep.steps import base, datasets, labels, session
+from mmprep.steps import base, datasets, labels
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -37,20 +36,18 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
-from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.sounds import suffix_of
-from mmprep.steps.streams import StreamSpec
+from mmprep.steps.streamspec import StreamSpec
 from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
 from mmprep.timebase import NS_PER_S, rate, rate_text
 
 STEP = StepName("align", 1)
 RESERVED = frozenset({"", "id", "label", "labels", "sync", "tables", "rejects", "text"})
 KINDS = ("signal", "video", "audio", "events")
-FRAME_COLUMNS = ("frame", "pts")  # of the table that convert makes of a video
 KIND_OF_MODALITY = {"audio": "audio", "features": "signal", "signal": "signal"}
 
 
@@ -171,7 +168,7 @@ def run(
         tasks = [Task(item.id, (item,), wish, _memory(item)) for item in plan.items]
         if options.dry_run:
             return current.preview(tasks, sum(item.n_bytes for item in plan.items))
-        outcomes = current.map(Work(session.run), tasks, label="align")
+        outcomes = current.map(Work("mmprep.steps.session:run"), tasks, label="align")
         current.check_failures()
         return current.commit(_contents(plan, current, outcomes, config, table))
 
@@ -301,11 +298,17 @@ def _form(path: str, part: str, kind: str | None) -> str:
         if wanted not in {"video", "audio"}:
             raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
         return wanted
+    # The readers of raw files load pyarrow, which those who align data sets plan without.
+    from mmprep.steps.claims import reader_of
+
     return reader_of(Path(path))
 
 
 def _check_part(path: str, form: str, part: str) -> None:
     """Refuse `FILE#STREAM` where the file has no such stream."""
+    from mmprep.sources.base import TextOptions
+    from mmprep.steps.claims import TABLE_READERS
+
     whole = Path(path)
     claims = TABLE_READERS[form].claim("", [whole.name], whole.parent)
     known = TABLE_READERS[form].probe(claims[0], whole.parent, TextOptions()) if claims else {}
@@ -490,7 +493,7 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         clock_form="table",
     )
     if ref.shard is None:
-        if tables.table_info(path).channels != FRAME_COLUMNS:
+        if ref.extra.get("kind") != "video":
             return spec
         source = ref.extra.get("source", record.source)
         return replace(spec, kind="video", media=_media(data, source, config))

@@ -26,7 +26,7 @@ from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
 from mmprep.shards import plan_shards
 from mmprep.sources.base import TextOptions
-from mmprep.steps import base, claims, labels, media, sounds, texts
+from mmprep.steps import base, claims, labels, sounds, texts
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -159,7 +159,7 @@ def run(
                 [*sound_tasks, *_single_tasks(table_items, {})], _about_bytes(plan)
             )
         written = _write_tables(session, table_items, plan, options.cpus)
-        sounding = session.map(Work(media.convert), sound_tasks, label="media")
+        sounding = session.map(Work("mmprep.steps.media:convert"), sound_tasks, label="media")
         session.check_failures()
         return session.commit(_contents(plan, session, written, sounding))
 
@@ -304,7 +304,7 @@ def _write_tables(
     while todo:
         tasks = [_write_task(item, schemas, options) for item in todo]
         threads = max(1, cpus // len(tasks))
-        outcomes = session.map(Work(texts.write_with(threads)), tasks, label="tables")
+        outcomes = session.map(Work(texts.write, {"n_threads": threads}), tasks, label="tables")
         done |= {item.source: outcome for item, outcome in zip(todo, outcomes, strict=True)}
         widened = _widened(schemas, outcomes, session.progress)
         todo = [item for item in items if _is_touched(item, widened) and item.source in done]
@@ -513,7 +513,9 @@ def _stream_ref(ref: dict[str, Any]) -> StreamRef:
     begin, end = ref["rows"]
     rate_hz = rate_number(Fraction(ref["rate_hz"])) if ref["rate_hz"] else None
     if "table" in ref:
-        return table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
+        table = table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
+        extra = {"kind": ref["kind"]} if "kind" in ref else {}
+        return msgspec.structs.replace(table, extra=extra)
     shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
     return msgspec.structs.replace(shard, clock=ref["clock"]) if ref["clock"] else shard
 
@@ -539,7 +541,7 @@ def _with_sources(draft: _Draft) -> dict[str, StreamRef]:
     return {
         name: ref
         if draft.sources[name] == draft.source
-        else msgspec.structs.replace(ref, extra={"source": draft.sources[name]})
+        else msgspec.structs.replace(ref, extra={**ref.extra, "source": draft.sources[name]})
         for name, ref in draft.streams.items()
     }
 

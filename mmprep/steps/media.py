@@ -116,6 +116,7 @@ def _video(findings: Findings, stream: str) -> None:
         "rows": [0, found.n_samples],
         "rate_hz": rate_text(scan.nominal_rate_hz) if scan.nominal_rate_hz else None,
         "clock": findings.clock,
+        "kind": "video",
     }
     findings.lasts(scan.start_s + scan.duration_s)
     if scan.n_declared is not None and scan.n_declared != scan.n_frames:

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from mmprep import mfcc as core
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref
-from mmprep.media import decode_audio
-from mmprep.shards import open_shard, plan_shards
+from mmprep.shards import plan_shards
 from mmprep.steps import base, datasets, sounds
 from mmprep.steps.base import (
     Contents,
@@ -37,11 +34,10 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.inputs import expand, size_of
-from mmprep.steps.ragged import Kind, RaggedShards
+from mmprep.steps.rates import check_rates
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
-from mmprep.steps.tasks import Job
-from mmprep.timebase import rate, rate_number, rate_text
+from mmprep.timebase import rate, rate_number
 
 STEP = StepName("mfcc", 1)
 _RECIPE = (
@@ -139,7 +135,7 @@ def run(
         tasks = list(_tasks(plan, content))
         if options.dry_run:
             return session.preview(tasks, sum(task.n_bytes for task in tasks) // 4)
-        outcomes = session.map(Work(extract), tasks, label="mfcc")
+        outcomes = session.map(Work("mmprep.steps.extract:extract"), tasks, label="mfcc")
         session.check_failures()
         return session.commit(_contents(plan, session, outcomes, recipe.features))
 
@@ -190,7 +186,7 @@ def _dataset_plan(data: datasets.InputDataset, shard_size: int, config: Config) 
     with_audio = [record for record in data.records if "audio" in record.streams]
     if not with_audio:
         raise DataError("no record has a stream `audio`", where=data.record_path)
-    _check_rates(_record_rates(with_audio), config.rate)
+    check_rates(_record_rates(with_audio), config.rate)
     items = tuple(_shard_item(data, record) for record in with_audio)
     sizes = tuple(item.n_bytes // 4 for item in items)
     return _Plan(data.folder, items, sizes, shard_size, data)
@@ -222,107 +218,6 @@ def _tasks(plan: _Plan, content: dict[str, Any]) -> Iterator[Task]:
         yield Task(items[0].id, items, content)
 
 
-def _check_rates(rates: Iterable[tuple[Fraction, str]], wanted: int | None) -> None:
-    """Refuse mixed rates, unless all are resampled."""
-    if wanted is not None:
-        return
-    first: dict[Fraction, str] = {}
-    for rate_hz, name in rates:
-        first.setdefault(rate_hz, name)
-        if len(first) > 1:
-            listed = ", ".join(f"{float(hz):g} Hz ({name})" for hz, name in first.items())
-            raise UsageError(
-                f"mixed rates: {listed}",
-                where="--rate",
-                hint=f"resample all to one: --rate {int(min(first))}",
-            )
-
-
-# The work -----------------------------------------------------------------------------------------
-
-
-def extract(job: Job) -> dict[str, Any]:
-    """Compute the features of a task's utterances."""
-    spec = job.task.spec
-    recipe = core.Recipe(**spec["recipe"])
-    extractors: dict[Fraction, core.Extractor] = {}
-    rates: dict[Fraction, str] = {}
-    records: dict[str, Any] = {}
-    with RaggedShards(job.folder, spec["shard_size"]) as shards:
-        for item in job.items():
-            with job.attempt(item, "decode"):
-                samples, rate_hz, start_s = _sound(item, spec)
-                rates.setdefault(rate_hz, item.source)
-                _check_rates(rates.items(), spec["rate"])
-                if rate_hz not in extractors:
-                    extractors[rate_hz] = core.Extractor(recipe, rate_hz)
-                extractor = extractors[rate_hz]
-                records[item.id] = _write(shards, extractor, samples) | {
-                    "duration_s": samples.size / float(rate_hz),
-                    "offset_s": float(extractor.offset_s) + start_s,
-                    "audio_rate_hz": rate_text(rate_hz),
-                }
-        return shards.close() | {"records": records}
-
-
-def _write(
-    shards: RaggedShards, extractor: core.Extractor, samples: NDArray[np.float32]
-) -> dict[str, Any]:
-    rows = extractor.features(samples)
-    kind = Kind(
-        extractor.recipe.features,
-        1 / extractor.hop_s,
-        (extractor.n_features,),
-        "float32",
-        extractor.feature_names,
-        kind="features",
-    )
-    with shards.item(kind, len(rows)) as (append, place):
-        append(rows)
-    return {
-        "shard": place.path,
-        "rows": [place.begin, place.end],
-        "rate_hz": rate_text(1 / extractor.hop_s),
-    }
-
-
-def _sound(item: Item, spec: Mapping[str, Any]) -> tuple[NDArray[np.float32], Fraction, float]:
-    """Give one channel at the wanted rate, its rate, and the time of its first sample."""
-    if item.inputs:
-        channel = spec["channel"]
-        audio = decode_audio(
-            item.inputs[0], channel=channel, mono=channel is None, resample_hz=spec["rate"]
-        )
-        return audio.samples, Fraction(audio.rate_hz), 0.0
-    begin, end = item.spec["rows"]
-    rows = open_shard(item.spec["path"])[begin:end]
-    samples = _one_channel(np.asarray(rows), spec["channel"], item.id)
-    rate_hz = rate(item.spec["rate_hz"])
-    if spec["rate"] is not None and rate_hz != spec["rate"]:
-        samples, rate_hz = _resampled(samples, rate_hz, spec["rate"]), Fraction(spec["rate"])
-    return samples, rate_hz, float(item.spec["offset_s"] or 0.0)
-
-
-def _one_channel(rows: NDArray[Any], channel: int | None, where: str) -> NDArray[np.float32]:
-    samples = rows.astype(np.float32) / 32768 if rows.dtype == np.int16 else rows
-    table = samples.reshape(len(samples), -1)
-    if channel is not None and channel >= table.shape[1]:
-        raise UsageError(f"no channel {channel}: there are {table.shape[1]}", where=where)
-    if channel is None and table.shape[1] > 1:
-        mean: NDArray[np.float32] = table.mean(axis=1, dtype=np.float32)
-        return mean
-    return np.ascontiguousarray(table[:, channel or 0], dtype=np.float32)
-
-
-def _resampled(
-    samples: NDArray[np.float32], rate_hz: Fraction, wanted_hz: int
-) -> NDArray[np.float32]:
-    import soxr
-
-    resampled: NDArray[np.float32] = soxr.resample(samples, float(rate_hz), wanted_hz, "HQ")
-    return resampled
-
-
 # The data set -------------------------------------------------------------------------------------
 
 
@@ -342,7 +237,7 @@ def _contents(
             if item_id not in failed:
                 rates.append((Fraction(row["audio_rate_hz"]), item_id))
                 found[item_id] = row, _ref(row, names)
-    _check_rates(rates, None)
+    check_rates(rates, None)
     if plan.data is None:
         records = [
             _new_record(item, plan, name, *found[item.id])

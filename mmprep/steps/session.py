@@ -24,6 +24,7 @@ from mmprep.steps.journal import FileNote
 from mmprep.steps.modality import Modality, Wish
 from mmprep.steps.pixels import Pixels
 from mmprep.steps.streams import Clocked
+from mmprep.steps.streamspec import spec_of
 from mmprep.steps.tasks import Item, Job
 from mmprep.steps.windowshards import WindowShards
 from mmprep.timebase import NS_PER_S, BoolArray
@@ -44,7 +45,7 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
-    opened = [streams.open_stream(streams.spec_of(spec)) for spec in item.spec["streams"]]
+    opened = [streams.open_stream(spec_of(spec)) for spec in item.spec["streams"]]
     on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
     streams.check_related(on_clocks)
     notes: list[str] = []

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
 from mmprep import files
@@ -182,11 +183,15 @@ class Work:
 
     Parameters
     ----------
-    do : callable
-        `do(job) -> dict`, a function of a module (it travels by name).
+    do : callable or str
+        `do(job, **options) -> dict`, a function of a module (it travels by name); or its name,
+        `module:function`, so that whoever plans need not load what only workers use.
+    options : dict
+        What changes how the function works, not what it gives.
     """
 
-    do: Callable[[Job], dict[str, Any]]
+    do: Callable[..., dict[str, Any]] | str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, task: Task, note: Note) -> Outcome:
         """Run a task; never raises for what its items or the disk do."""
@@ -194,7 +199,8 @@ class Work:
         value: dict[str, Any] | None = None
         try:
             job.folder.mkdir(parents=True, exist_ok=True)
-            value = self.do(job)
+            do = resolve_name(self.do) if isinstance(self.do, str) else self.do
+            value = do(job, **self.options)
             digests = {path: job.digests.get(path) or digest(path) for path in task.inputs}
         except FATAL as error:
             return Outcome(task.id, None, fatal=error)

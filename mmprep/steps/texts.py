@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -46,11 +45,6 @@ def probe(job: Job) -> dict[str, Any]:
             looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
             found.append((item.source, looks))
     return {"schemas": found}
-
-
-def write_with(n_threads: int) -> Callable[[Job], dict[str, Any]]:
-    """Give the function that writes the tables of a task with so many threads."""
-    return functools.partial(write, n_threads=n_threads)
 
 
 def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""The work of `mfcc`: the features of a task's utterances, one shard of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import mfcc as core
+from mmprep.errors import UsageError
+from mmprep.media import decode_audio
+from mmprep.shards import open_shard
+from mmprep.steps.ragged import Kind, RaggedShards
+from mmprep.steps.rates import check_rates
+from mmprep.steps.tasks import Item, Job
+from mmprep.timebase import rate, rate_text
+
+
+def extract(job: Job) -> dict[str, Any]:
+    """Compute the features of a task's utterances."""
+    spec = job.task.spec
+    recipe = core.Recipe(**spec["recipe"])
+    extractors: dict[Fraction, core.Extractor] = {}
+    rates: dict[Fraction, str] = {}
+    records: dict[str, Any] = {}
+    with RaggedShards(job.folder, spec["shard_size"]) as shards:
+        for item in job.items():
+            with job.attempt(item, "decode"):
+                samples, rate_hz, start_s = _sound(item, spec)
+                rates.setdefault(rate_hz, item.source)
+                check_rates(rates.items(), spec["rate"])
+                if rate_hz not in extractors:
+                    extractors[rate_hz] = core.Extractor(recipe, rate_hz)
+                extractor = extractors[rate_hz]
+                records[item.id] = _write(shards, extractor, samples) | {
+                    "duration_s": samples.size / float(rate_hz),
+                    "offset_s": float(extractor.offset_s) + start_s,
+                    "audio_rate_hz": rate_text(rate_hz),
+                }
+        return shards.close() | {"records": records}
+
+
+def _write(
+    shards: RaggedShards, extractor: core.Extractor, samples: NDArray[np.float32]
+) -> dict[str, Any]:
+    rows = extractor.features(samples)
+    kind = Kind(
+        extractor.recipe.features,
+        1 / extractor.hop_s,
+        (extractor.n_features,),
+        "float32",
+        extractor.feature_names,
+        kind="features",
+    )
+    with shards.item(kind, len(rows)) as (append, place):
+        append(rows)
+    return {
+        "shard": place.path,
+        "rows": [place.begin, place.end],
+        "rate_hz": rate_text(1 / extractor.hop_s),
+    }
+
+
+def _sound(item: Item, spec: Mapping[str, Any]) -> tuple[NDArray[np.float32], Fraction, float]:
+    """Give one channel at the wanted rate, its rate, and the time of its first sample."""
+    if item.inputs:
+        channel = spec["channel"]
+        audio = decode_audio(
+            item.inputs[0], channel=channel, mono=channel is None, resample_hz=spec["rate"]
+        )
+        return audio.samples, Fraction(audio.rate_hz), 0.0
+    begin, end = item.spec["rows"]
+    rows = open_shard(item.spec["path"])[begin:end]
+    samples = _one_channel(np.asarray(rows), spec["channel"], item.id)
+    rate_hz = rate(item.spec["rate_hz"])
+    if spec["rate"] is not None and rate_hz != spec["rate"]:
+        samples, rate_hz = _resampled(samples, rate_hz, spec["rate"]), Fraction(spec["rate"])
+    return samples, rate_hz, float(item.spec["offset_s"] or 0.0)
+
+
+def _one_channel(rows: NDArray[Any], channel: int | None, where: str) -> NDArray[np.float32]:
+    samples = rows.astype(np.float32) / 32768 if rows.dtype == np.int16 else rows
+    table = samples.reshape(len(samples), -1)
+    if channel is not None and channel >= table.shape[1]:
+        raise UsageError(f"no channel {channel}: there are {table.shape[1]}", where=where)
+    if channel is None and table.shape[1] > 1:
+        mean: NDArray[np.float32] = table.mean(axis=1, dtype=np.float32)
+        return mean
+    return np.ascontiguousarray(table[:, channel or 0], dtype=np.float32)
+
+
+def _resampled(
+    samples: NDArray[np.float32], rate_hz: Fraction, wanted_hz: int
+) -> NDArray[np.float32]:
+    import soxr
+
+    resampled: NDArray[np.float32] = soxr.resample(samples, float(rate_hz), wanted_hz, "HQ")
+    return resampled

@@ -1,0 +1,72 @@
+"""A stream of a session as plain values: what is read, from where, on which clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from mmprep.timebase import rate
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """One stream, as plain values.
+
+    Parameters
+    ----------
+    name : str
+        Its modality in the aligned data set.
+    form : str
+        `table`, `shard`, `video` or `audio`, or the reader of a raw file: what the path is.
+    kind : str
+        `signal`, `audio`, `video` or `events`.
+    path : str
+        What is read; for a video table also `media`, the file that holds the frames.
+    clock, clock_form : str, optional
+        Clock evidence: its file, and whether that is a `table` of ours or a `log`.
+    start_ns : int, optional
+        The time of the first sample on the stream's own clock.
+    latency_ns : int
+        How much too late its stamps are.
+    part : str, optional
+        Which stream of a raw file that holds several.
+    """
+
+    name: str
+    form: str
+    kind: str
+    path: str
+    rows: tuple[int, int] | None = None
+    rate_hz: str | None = None
+    offset_s: float = 0.0
+    channels: tuple[str, ...] = ()
+    units: tuple[str | None, ...] = ()
+    media: str | None = None
+    clock: str | None = None
+    clock_form: str = "log"
+    clock_unit: str | None = None
+    start_ns: int | None = None
+    latency_ns: int = 0
+    time: str | None = None
+    unit: str | None = None
+    tz: str | None = None
+    part: str | None = None
+    sha256: str | None = None
+
+    @property
+    def nominal_hz(self) -> Fraction | None:
+        """The rate that is given or recorded."""
+        return rate(self.rate_hz) if self.rate_hz else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plain values."""
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        return value
+
+
+def spec_of(value: dict[str, Any]) -> StreamSpec:
+    """Read what `StreamSpec.to_json` gave."""
+    return msgspec.convert(value, StreamSpec)
