@@ -56,6 +56,38 @@ def test_command_blocks_run_in_order(copy):
     assert ran >= 10
 
 
+def _e4_session(folder: Path) -> None:
+    """Make a minute of an Empatica session, heart rate ten seconds late."""
+    folder.mkdir(parents=True)
+    for name, start, rate, width in (
+        ("EDA", 1680686620, 4, 1),
+        ("BVP", 1680686620, 64, 1),
+        ("HR", 1680686630, 1, 1),
+        ("ACC", 1680686620, 32, 3),
+    ):
+        head = [", ".join([f"{value}.000000"] * width) for value in (start, rate)]
+        rows = [",".join([str(k % 50)] * width) for k in range(60 * rate)]
+        (folder / f"{name}.csv").write_text("\n".join([*head, *rows]) + "\n")
+
+
+@pytest.mark.readme
+def test_commands_for_recordings_of_ones_own_run(tmp_path):
+    _e4_session(tmp_path / "raw/S01/baseline")
+    commands = [
+        line
+        for language, text in BLOCKS
+        if language == "text"
+        for line in text.splitlines()
+        if line.startswith("mmprep ")
+    ]
+    assert len(commands) == 2
+    done = _run("\n".join(commands), tmp_path)
+    assert done.returncode == 0, done.stderr
+    head = decode_dataset((tmp_path / "aligned/dataset.json").read_bytes())
+    assert head.totals.records == 5
+    assert set(head.modalities) >= {"EDA", "BVP", "ACC", "HR"}
+
+
 @pytest.mark.readme
 def test_demo_ends_in_data_sets_and_has_nothing_to_do_again(copy):
     demo = f"make demo BIN={BIN}"
