@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mmprep import run_convert, run_mfcc
+from tests import raw
 from tests.conftest import ROOT
 from tests.kill import tree
 
@@ -70,3 +71,18 @@ def _elsewhere(folder: Path, *command: object) -> None:
         check=True,
         capture_output=True,
     )
+
+
+def test_failures_read_the_same_in_any_folder(tmp_path):
+    texts = []
+    for folder in ("a", "b/deep"):
+        top = tmp_path / folder
+        raw.table(top / "in/good/eeg.tsv")
+        (top / "in/bad").mkdir()
+        (top / "in/bad/eeg.tsv").write_text("time\tx\n0\t1\n1\t2\t3\n")
+        (top / "in/empty.wav").write_bytes(b"")
+        run_convert(top / "in", output=top / "out", max_failures="2", engine="serial")
+        texts.append((top / "out/failures.jsonl").read_text())
+        assert "in/" not in texts[-1]
+    assert texts[0] == texts[1]
+    assert texts[0].count("\n") == 2

@@ -175,6 +175,18 @@ def test_141_closed_pipe_ends_quietly(tmp_path):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_3_full_standard_output_is_no_bug(tmp_path):
+    path = raw.table(tmp_path / "eeg.tsv")
+    command = [sys.executable, "-m", "mmprep", "inspect", str(path)]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False
+        )
+    assert done.returncode == 3
+    assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("number", "code", "engine"),
     [(signal.SIGTERM, 143, SERIAL), (signal.SIGTERM, 143, ("-j", "2")), (signal.SIGINT, 130, ())],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
-from mmprep.manifest.codec import decode_dataset, read_manifest
+from mmprep.manifest.codec import decode_dataset, decode_record, read_manifest
 from tests import raw
 
 SERIAL = ("--engine", "serial")
@@ -81,3 +83,14 @@ def test_depfile_names_the_data_set(mmprep, tmp_path, speech, monkeypatch):
     mmprep("mfcc", "converted", "-o", "out", "--depfile", "out.d", *SERIAL)
     rule = "out/dataset.json: converted/dataset.json\nconverted/dataset.json:\n"
     assert (tmp_path / "out.d").read_text() == rule
+
+
+def test_manifest_lines_on_standard_input_choose_records(mmprep, sample, tmp_path, monkeypatch):
+    lines = (sample / "cmlr/converted/manifest.jsonl").read_text().splitlines(keepends=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(lines[2:5])))
+    root = ("--root", sample / "cmlr/converted")
+    done = mmprep("mfcc", "-", *root, "-o", tmp_path / "out", "--engine", "serial")
+    assert done.code == 0, done.err
+    found = list(read_manifest(tmp_path / "out/manifest.jsonl"))
+    wanted = [decode_record(line.encode()) for line in lines[2:5]]
+    assert [(r.id, r.subject, r.text) for r in found] == [(r.id, r.subject, r.text) for r in wanted]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from mmprep import UsageError, run_split
+from mmprep import DataError, UsageError, run_split
 from mmprep.manifest.codec import decode_dataset, read_manifest
 
 SERIAL = {"engine": "serial"}
@@ -100,3 +102,13 @@ def test_more_than_one_data_set_is_a_usage_error(sample, tmp_path):
     inputs = (str(sample / "cmlr/converted"),) * 2
     with pytest.raises(UsageError, match="one data set"):
         step.run(step.Config(inputs), RunOptions(tmp_path / "out"))
+
+
+def test_damaged_data_set_is_not_carried_over(sample, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(sample / "cmlr/converted", damaged)
+    shard = damaged / "audio/shard-00000.npy"
+    shard.write_bytes(shard.read_bytes()[:-100])
+    with pytest.raises(DataError, match="bytes, recorded"):
+        run_split(damaged, output=tmp_path / "out", **SERIAL)
+    assert not (tmp_path / "out").exists()
