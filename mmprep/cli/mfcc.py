@@ -39,7 +39,7 @@ _recipe = options.chain(
     click.option("--lifter", type=options.FiniteRange(min=0)),
     click.option("--top-db", type=_POSITIVE),
     click.option("--delta", type=click.IntRange(0, 2), help="Add first and second differences."),
-    click.option("--cmvn", type=click.Choice(["none", "utterance", "speaker"])),
+    click.option("--cmvn", type=click.Choice(["none", "utterance"])),
     click.option("--channel", type=click.IntRange(min=0), metavar="N", help="[default: the mean]"),
     options.shard_size,
     section="Features",

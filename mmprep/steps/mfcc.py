@@ -121,8 +121,10 @@ def run(
     """Compute features and write the data set that holds them."""
     if not config.inputs:
         raise UsageError("no INPUT", hint="name sound files, a folder or a data set")
-    plan = _plan(config, options)
     recipe = config.recipe()
+    if recipe.cmvn == "speaker":
+        raise UsageError("is not offered by this command", where="--cmvn speaker")
+    plan = _plan(config, options)
     content = {
         "recipe": recipe.to_json(),
         "rate": config.rate,

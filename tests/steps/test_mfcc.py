@@ -105,3 +105,8 @@ def test_uncentred_frames_begin_half_a_window_late(tmp_path):
         run_mfcc(tmp_path / "in", output=tmp_path / "out", center=center, **SERIAL)
         record = next(read_manifest(tmp_path / "out/manifest.jsonl"))
         assert record.streams["mfcc"].offset_s == pytest.approx(offset_s)
+
+
+def test_normalisation_by_speaker_is_refused_not_skipped(tmp_path):
+    with pytest.raises(UsageError, match="not offered"):
+        run_mfcc(tmp_path, output=tmp_path / "out", cmvn="speaker")
