@@ -12,7 +12,7 @@ _paths = options.chain(
     click.option(
         "--layout",
         metavar="PATTERN",
-        help="Fields from paths: {subject}/{session}_{stream}.tsv, or a preset: amigos cmlr e4.",
+        help="Fields from paths: {subject}/{session}_{stream}.tsv, or amigos, cmlr, e4, lrs.",
     ),
     click.option("--text", metavar="PATTERN", help="Attach transcripts, e.g. '{stem}.txt'."),
     click.option("--labels", metavar="FILE", help="Join the columns of a table into the records."),

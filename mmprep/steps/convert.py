@@ -447,6 +447,7 @@ class _Draft:
     sources: dict[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
     text: str | None = None
+    words: list[list[Any]] | None = None
     source: str | None = None
     start_ns: int | None = None
 
@@ -502,6 +503,7 @@ def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
     draft.sources |= dict.fromkeys(fact["streams"], claimed.source)
     draft.duration_s = max(draft.duration_s, fact["duration_s"])
     draft.text = fact.get("text") or draft.text
+    draft.words = fact.get("words") or draft.words
     if draft.source is None or (claimed.is_sound and not draft.claimed.is_sound):
         draft.source, draft.claimed = claimed.source, claimed
     if fact.get("start_ns") is not None:
@@ -530,6 +532,7 @@ def _record(draft: _Draft) -> Record:
         begin_s=0.0,
         duration_s=round(draft.duration_s, 9),
         text=draft.text,
+        words=tuple((word, begin, end) for word, begin, end in draft.words or ()) or None,
         source=draft.source,
         streams=dict(sorted(_with_sources(draft).items())),
         extra=_extra(place.fields) if place else {},

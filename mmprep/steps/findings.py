@@ -31,6 +31,7 @@ class Findings:
     start_ns: int | None = None
     n_rejected: int = 0
     text: str | None = None
+    words: tuple[tuple[str, float, float], ...] | None = None
     lengths: tuple[int, int] | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Findings:
             "start_ns": self.start_ns,
             "n_rejected": self.n_rejected,
             "text": self.text,
+            "words": self.words,
             "lengths": self.lengths,
             "notes": self.notes,
             "warnings": self.warnings,

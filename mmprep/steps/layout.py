@@ -31,9 +31,11 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
         "{subject}/{date}/{stem}.{ext}",
     ),
     "e4": ("{subject}/{session}", "{session}"),
+    "lrs": ("{part:main|pretrain|trainval|test}/{subject}/{stem}.{ext}",),
 }
 PRESET_TEXTS: Mapping[str, tuple[str, ...]] = {
     "cmlr": ("text/{subject}/{date}/{stem}.txt", "{stem}.txt"),
+    "lrs": ("{stem}.txt",),
 }
 
 

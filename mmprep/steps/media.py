@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from mmprep import files, tables
-from mmprep.errors import DataError
 from mmprep.media import AudioReader, scan_video, tracks
 from mmprep.signals import Stream
-from mmprep.steps import evidence
+from mmprep.steps import evidence, transcripts
 from mmprep.steps.findings import Findings
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.tasks import Item, Job
 from mmprep.timebase import rate_text
-
-TEXT_ENCODING = "utf-8-sig"
 
 
 def convert(job: Job) -> dict[str, Any]:
@@ -39,7 +36,8 @@ def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
     stream = item.spec["stream"]
     findings = Findings(job, item)
     evidence.write(findings, stream)
-    findings.text = _transcript(item) if item.spec["text"] else None
+    if item.spec["text"]:
+        findings.text, findings.words = transcripts.read(Path(item.inputs[-1]))
     is_video = item.spec["kind"] == "video"
     kinds = {track.kind for track in tracks(item.inputs[0])} if is_video else {"audio"}
     if kinds == {"audio"}:
@@ -49,15 +47,6 @@ def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
     if item.spec["sound"] and "audio" in kinds:
         _sound(findings, shards, "audio" if stream == "video" else f"{stream}_audio")
     return findings
-
-
-def _transcript(item: Item) -> str:
-    path = Path(item.inputs[-1])
-    try:
-        text = path.read_text(encoding=TEXT_ENCODING)
-    except UnicodeDecodeError as error:
-        raise DataError("the transcript is not UTF-8", where=str(path)) from error
-    return " ".join(text.split())
 
 
 def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
