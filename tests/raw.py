@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import soundfile
 
@@ -23,4 +26,56 @@ def sound(path: Path, *, n_samples: int = 800, rate_hz: int = 8000, n_channels: 
         -9000, 9000, (n_samples, n_channels), dtype=np.int16
     )
     soundfile.write(path, noise, rate_hz, subtype="PCM_16")
+    return path
+
+
+def level(rank: int) -> int:
+    """Give the grey of a frame of `film`."""
+    return 20 + 3 * (rank % 70)
+
+
+def film(
+    path: Path,
+    stamps: Iterable[int],
+    *,
+    codec: str = "mpeg4",
+    time_base: Fraction = Fraction(1, 1000),
+    size: tuple[int, int] = (64, 48),
+    index_first: bool = False,
+    **options: object,
+) -> Path:
+    """Write a video whose frame k is a plain grey of level(k)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = {"movflags": "faststart"} if index_first else {}
+    with av.open(str(path), "w", options=flags) as container:
+        stream = container.add_stream(
+            codec, rate=25, options={k: str(v) for k, v in options.items()}
+        )
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        stream.codec_context.time_base = time_base
+        for rank, stamp in enumerate(stamps):
+            picture = np.full((size[1], size[0]), level(rank), np.uint8)
+            frame = av.VideoFrame.from_ndarray(picture, format="gray").reformat(format="yuv420p")
+            frame.pts, frame.time_base = stamp, time_base
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def packed_sound(path: Path, codec: str, *, n_samples: int = 48_000, rate_hz: int = 48_000) -> Path:
+    """Write a tone in a container for video that holds nothing else."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tone = 0.4 * np.sin(2 * np.pi * 440 * np.arange(n_samples) / rate_hz)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=rate_hz, layout="mono")
+        frame = av.AudioFrame.from_ndarray(
+            tone[None].astype(np.float32), format="fltp", layout="mono"
+        )
+        frame.sample_rate, frame.pts = rate_hz, 0
+        resampler = av.AudioResampler(
+            format=stream.codec_context.format, frame_size=stream.codec_context.frame_size or None
+        )
+        for part in (*resampler.resample(frame), *resampler.resample(None)):
+            container.mux(stream.encode(part))
+        container.mux(stream.encode())
     return path

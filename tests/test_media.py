@@ -24,6 +24,7 @@ from mmprep import media
 from mmprep.errors import DataError, UsageError
 from mmprep.media.video import VideoTrack, ticks_to_ns
 from tests.conftest import SHARED
+from tests.raw import film, level
 
 NOISE = np.random.default_rng(0).uniform(-0.9, 0.9, (20_000, 2)).astype(np.float32)
 
@@ -44,27 +45,6 @@ def raw_wav(path, data, *, size=None, tag=1, bits=16, block=2, after=b""):
     size = len(data) if size is None else size
     body = b"WAVEfmt " + struct.pack("<I", 16) + head + b"data" + struct.pack("<I", size) + data
     path.write_bytes(b"RIFF" + struct.pack("<I", len(body) + len(after)) + body + after)
-    return path
-
-
-def level(rank):
-    return 20 + 3 * (rank % 70)
-
-
-def film(path, stamps, *, codec="mpeg4", time_base=Fraction(1, 1000), size=(64, 48), **options):
-    """Write a video whose frame k is a plain grey of level(k)."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(
-            codec, rate=25, options={k: str(v) for k, v in options.items()}
-        )
-        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
-        stream.codec_context.time_base = time_base
-        for rank, stamp in enumerate(stamps):
-            picture = np.full((size[1], size[0]), level(rank), np.uint8)
-            frame = av.VideoFrame.from_ndarray(picture, format="gray").reformat(format="yuv420p")
-            frame.pts, frame.time_base = stamp, time_base
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
     return path
 
 

@@ -121,6 +121,9 @@ def _variables(path: Path) -> set[str]:
 
 
 _ERRORS = (ValueError, TypeError, KeyError, IndexError, OSError, EOFError, zlib.error)
+# scipy raises NotImplementedError for parts of the format that it does not know, and MemoryError
+# where a damaged header claims a size.
+_UNREADABLE = (*_ERRORS, NotImplementedError, MemoryError)
 
 
 def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
@@ -210,7 +213,7 @@ def _loaded(path: Path, where: str, n_bytes: int, mtime_ns: int) -> Mapping[str,
     options = {} if is_hdf else {"simplify_cells": True}
     try:
         content: Mapping[str, Any] = read(str(path), **options)
-    except (*_ERRORS, NotImplementedError, MemoryError) as error:
+    except _UNREADABLE as error:
         raise DataError(f"cannot be read: {error}", where=where) from error
     return content
 

@@ -108,8 +108,9 @@ def _video(findings: Findings, stream: str) -> None:
         "kind": "video",
     }
     findings.lasts(scan.start_s + scan.duration_s)
-    if scan.n_declared is not None and scan.n_declared != scan.n_frames:
+    if n_damaged or scan.n_declared not in (None, scan.n_frames):
+        declared = f", {scan.n_declared} declared" if scan.n_declared is not None else ""
         findings.warnings.append(
             f"{findings.item.source}: {scan.n_frames} frames were found, {n_damaged} of them"
-            f" damaged, {scan.n_declared} declared"
+            f" damaged{declared}"
         )

@@ -25,13 +25,9 @@ def schema_of(value: dict[str, Any]) -> tables.TableSchema:
 
 def options_of(value: dict[str, Any]) -> TextOptions:
     """Read options that went through JSON."""
-    return msgspec.convert(value, TextOptions, dec_hook=_fraction)
-
-
-def _fraction(kind: type, value: Any) -> Any:
-    if kind is Fraction:
-        return Fraction(value)
-    raise NotImplementedError(kind)
+    rate = value["rate_hz"]
+    exact = {**value, "rate_hz": Fraction(rate) if rate is not None else None}
+    return msgspec.convert(exact, TextOptions)
 
 
 def probe(job: Job) -> dict[str, Any]:

@@ -125,3 +125,12 @@ def test_paths_come_from_stdin(mmprep, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{tmp_path}/in/b.wav\n\n"))
     mmprep("convert", "-", "-o", tmp_path / "out", *SERIAL)
     assert [record.id for record in read_manifest(tmp_path / "out/manifest.jsonl")] == ["b"]
+
+
+def test_cut_video_says_how_many_frames_are_damaged(convert, tmp_path):
+    path = raw.film(tmp_path / "in/a.mp4", range(0, 2000, 40), index_first=True)
+    path.write_bytes(path.read_bytes()[:-1])
+    out, done = convert()
+    (record,) = read_manifest(out / "manifest.jsonl")
+    assert record.streams["video"].rows == (0, 49)
+    assert "warning: a.mp4: 50 frames were found, 1 of them damaged, 50 declared" in done.err

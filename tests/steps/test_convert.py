@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -98,6 +100,32 @@ def test_failed_item_leaves_the_others_as_they_are_without_it(convert, tmp_path,
     assert convert(max_failures="1").status == "partial"
     assert sorted(_records(out)) == ["a", "c"]
     np.testing.assert_array_equal(np.load(out / "audio/shard-00000.npy"), wanted)
+
+
+def test_table_that_fails_the_look_fails_once_and_alone(convert, tmp_path, out):
+    for name in ("P01", "P02"):
+        raw.table(tmp_path / f"in/{name}/eeg.tsv")
+    (tmp_path / "in/P01/gsr.csv").write_text("a,b\n1,2\n")  # no time column
+    assert convert(max_failures="1").status == "partial"
+    failures = [json.loads(line) for line in (out / "failures.jsonl").read_text().splitlines()]
+    assert [(f["id"], f["source"], f["stage"]) for f in failures] == [
+        ("P01", "P01/gsr.csv", "look")
+    ]
+    assert {name: sorted(record.streams) for name, record in _records(out).items()} == {
+        "P01": ["eeg"],
+        "P02": ["eeg"],
+    }
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.mp4", "aac"), ("a.webm", "libopus")])
+def test_video_container_with_sound_alone_is_a_sound(convert, tmp_path, out, name, codec):
+    raw.packed_sound(tmp_path / "in" / name, codec)
+    convert()
+    stream = _records(out)["a"].streams["audio"]
+    assert (list(_records(out)["a"].streams), stream.rate_hz) == (["audio"], 48_000)
+    sound = np.load(out / stream.shard)
+    assert abs(len(sound) - 48_000) <= 2048  # the codec's last frame, whole
+    assert np.sqrt(np.mean(sound[2000:40_000] ** 2)) == pytest.approx(0.4 / np.sqrt(2), rel=0.02)
 
 
 def test_changed_input_keeps_the_links_of_the_rest(convert, tmp_path, out):
