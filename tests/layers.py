@@ -20,7 +20,7 @@ LAYERS = [  # lowest first
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 SHARED = {
-    "sources": {"base"},
+    "sources": {"base", "trials"},
     "exporters": {"base"},
     "engines": {"base"},
     "cli": {"options", "output", "api"},

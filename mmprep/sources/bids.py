@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,9 +32,10 @@ from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import OWN, Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import TextTable
 from mmprep.timebase import FloatArray, rate
 
 READER = "bids"
@@ -132,54 +134,20 @@ def _channels(path: str, name: _Name, root: Path) -> list[str]:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a table.
-
-    Raises
-    ------
-    DataError
-        A sidecar is missing, damaged, or does not go with the table.
-    """
-    table = _table(claim.files, root, options)
-    return {_stream(claim): base.schema_of(table, options)}
-
-
-def _stream(claim: Claim) -> str:
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     name = _name_of(claim.files[0])
-    return name.stream if name is not None else ""
+    stream = name.stream if name is not None else OWN
+    return {stream: partial(_table, claim.files, root, options)}
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write a table.
-
-    Raises
-    ------
-    DataError
-        Not that stream, or a bad row where the policy is `fail`.
-    """
-    base.pick((_stream(claim),), stream, claim.id_path)
-    place = base.Target(target, id, claim.files[0], n_threads, rejects, hasher)
-    return base.write_text(_table(claim.files, root, options), schema, place, options)
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read a table with the sidecars in its folder."""
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
+    """Read a table with the sidecars in its folder; see `Finder.read_stream`."""
     claims = claim("", [path.name], path.parent)
     if not claims:
         raise DataError("no table of BIDS: sub-..._physio|stim|motion|events.tsv", where=str(path))
-    return base.read_text(_table(claims[0].files, path.parent, options), options, name)
+    return _FINDER.read(claims[0], path.parent, options, name, stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +331,7 @@ def _events(about: _About, options: TextOptions) -> TextTable:
         layout,
         columns,
         TimeColumn("s", "given", source_name="onset"),
-        free=frozenset(column.name for column in columns if column.name != "duration"),
+        text=frozenset(column.name for column in columns if column.name != "duration"),
         irregular=True,
         kind="events",
         notes=tuple(_shift_notes(about, header)),
@@ -406,3 +374,8 @@ _FORMS: dict[str, Callable[[_About, TextOptions], TextTable]] = {
     "motion": _motion,
     "events": _events,
 }
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write

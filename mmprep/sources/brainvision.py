@@ -14,11 +14,12 @@ Rules (BrainVision Core Data Format 1.0 and 2.0)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,27 +28,27 @@ from numpy.typing import NDArray
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
-    BLOCK_BYTES,
+    NOTE_COLUMNS,
+    NOTES,
     Claim,
-    Rows,
+    Finder,
+    Looks,
     Start,
     TextOptions,
     beside,
     file_of,
-    pick,
+    note_rows,
     start_of,
-    stream_of_rows,
-    write_rows,
 )
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
+from mmprep.tables.schema import TimeColumn
 from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import NS_PER_S, IntArray
 
 READER = "brainvision"
 SUFFIXES = (".vhdr", ".ahdr")
-SIGNAL, NOTES = "signal", "annotations"
+SIGNAL = "signal"
 LAID_APART_NS = NS_PER_S
 
 _SIGNATURE = re.compile(rb"^(\xef\xbb\xbf)?Brain ?Vision Data Exchange Header File", re.IGNORECASE)
@@ -82,64 +83,27 @@ def _streams(markers: Path | None) -> tuple[str, ...]:
     return (SIGNAL,) if markers is None else (SIGNAL, NOTES)
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schemas of samples and markers.
-
-    Raises
-    ------
-    DataError
-        The header is damaged, its samples are missing, or of a kind that is not read.
-    """
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     recording = _open(file_of(root, claim.id_path), claim.id_path)
-    return {stream: _schema(recording, stream, options) for stream in recording.streams}
+    start = start_of(recording.local_start, options.tz)
+    looks: Looks = {
+        SIGNAL: partial(_signal, recording, start),
+        NOTES: partial(_notes, recording, start),
+    }
+    return {stream: looks[stream] for stream in recording.streams}
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the samples or the markers of a recording.
-
-    Raises
-    ------
-    DataError
-        As `probe`.
-    """
-    recording = _open(file_of(root, claim.id_path), claim.id_path)
-    start, notes = _start(recording, options), recording.notes
-    said = [*notes, *([start.note] if start.note else [])] if stream == SIGNAL else []
-    return write_rows(
-        target,
-        schema,
-        _blocks(recording, pick(recording.streams, stream, claim.id_path), start.ns),
-        id=id,
-        rate_hz=recording.rate_hz if stream == SIGNAL else None,
-        options=options,
-        notes=[f"{claim.id_path}: {note}" for note in said],
-    )
+def _signal(recording: _Recording, start: Start) -> ArrayTable:
+    columns = tables.declared((c.label, c.unit, "float64") for c in recording.channels)
+    notes = (*recording.notes, *([start.note] if start.note else []))
+    time = TimeColumn("rate", "given", absolute=start.absolute)
+    give = partial(_give, recording, start.ns, [column.name for column in columns])
+    return ArrayTable(columns, time, recording.rate_hz, give, notes)
 
 
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read the samples of a recording, or its markers with `stream="annotations"`."""
-    recording = _open(path, str(path))
-    chosen = pick(recording.streams, stream or SIGNAL, str(path))
-    return stream_of_rows(
-        name,
-        _schema(recording, chosen, options),
-        _blocks(recording, chosen, _start(recording, options).ns),
-        rate_hz=recording.rate_hz if chosen == SIGNAL else None,
-    )
+def _notes(recording: _Recording, start: Start) -> ArrayTable:
+    time = TimeColumn("s", "given", absolute=start.absolute)
+    return ArrayTable(NOTE_COLUMNS, time, None, partial(_give_notes, recording, start.ns))
 
 
 # What the text files say --------------------------------------------------------------------------
@@ -374,46 +338,34 @@ def _gaps(segments: Sequence[_Segment], rate_hz: Fraction, unknown: int) -> list
     return notes
 
 
-def _start(recording: _Recording, options: TextOptions) -> Start:
-    return start_of(recording.local_start, options.tz)
-
-
 # Rows ---------------------------------------------------------------------------------------------
 
 
-def _schema(recording: _Recording, stream: str, options: TextOptions) -> TableSchema:
-    time = TimeColumn("rate", "given", absolute=_start(recording, options).absolute)
-    if stream == NOTES:
-        return TableSchema(NOTE_COLUMNS, replace(time, unit="s"), options.float32)
-    columns: dict[str, Column] = {}
-    for channel in recording.channels:
-        name = tables.table_name(channel.label, columns)
-        unit = dict(options.units).get(channel.label, channel.unit)
-        columns[name] = Column(name, "float64", channel.label, unit, fixed=True)
-    return TableSchema(tuple(columns.values()), time, options.float32)
-
-
-NOTE_COLUMNS = (
-    Column("duration", "float64", "duration", "s", fixed=True),
-    Column("description", "string", "description", fixed=True),
-)
-
-
-def _blocks(recording: _Recording, stream: str, start_ns: int) -> Iterator[Rows]:
-    return _NEEDED[stream](recording, start_ns)
-
-
-def _samples(recording: _Recording, start_ns: int) -> Iterator[Rows]:
-    step = max(1, BLOCK_BYTES // (8 * len(recording.channels)))
+def _give(
+    recording: _Recording,
+    start_ns: int,
+    names: Sequence[str],
+    take: Callable[[Rows], None],
+    notes: list[str],
+) -> None:
+    resolutions = [channel.resolution for channel in recording.channels]
+    step = max(1, BLOCK_BYTES // (8 * len(names)))
     with recording.samples.open("rb") as file:
         for begin in range(0, recording.n_rows, step):
             end = min(begin + step, recording.n_rows)
-            digital = _read(file, recording, begin, end)
-            columns: dict[str, NDArray[Any]] = {}
-            for k, channel in enumerate(recording.channels):
-                name = tables.table_name(channel.label, columns)
-                columns[name] = digital[:, k].astype(np.float64) * channel.resolution
-            yield Rows(recording.stamps(np.arange(begin, end), start_ns), columns)
+            data = _read(file, recording, begin, end).astype(np.float64) * resolutions
+            stamps_ns = recording.stamps(np.arange(begin, end), start_ns)
+            take(Rows(stamps_ns, dict(zip(names, data.T, strict=True))))
+
+
+def _give_notes(
+    recording: _Recording, start_ns: int, take: Callable[[Rows], None], notes: list[str]
+) -> None:
+    markers = recording.markers
+    rows = np.array([marker.row for marker in markers], dtype=np.int64)
+    seconds = [float(marker.n_rows / recording.rate_hz) for marker in markers]
+    texts = [f"{marker.kind}/{marker.text}" for marker in markers]
+    take(note_rows(recording.stamps(rows, start_ns), seconds, texts))
 
 
 def _read(file: Any, recording: _Recording, begin: int, end: int) -> NDArray[Any]:
@@ -436,13 +388,7 @@ def _taken(file: Any, dtype: np.dtype[Any], n: int, recording: _Recording) -> ND
     return np.frombuffer(data, dtype)
 
 
-def _annotations(recording: _Recording, start_ns: int) -> Iterator[Rows]:
-    markers = recording.markers
-    rows = np.array([marker.row for marker in markers], dtype=np.int64)
-    seconds = [float(marker.n_rows / recording.rate_hz) for marker in markers]
-    texts = np.array([f"{marker.kind}/{marker.text}" for marker in markers], dtype=object)
-    columns = {"duration": np.array(seconds, np.float64), "description": texts}
-    yield Rows(recording.stamps(rows, start_ns), columns)
-
-
-_NEEDED = {SIGNAL: _samples, NOTES: _annotations}
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -12,18 +12,18 @@ Rules (the READMEs of the data set)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import OWN, Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import TextTable
 
 READER = "case"
 
@@ -59,43 +59,10 @@ def stream_of(path: Path) -> str | None:
     return found[1] if is_right else None
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file."""
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     (name,) = claim.files
     path = file_of(root, name)
-    return {stream_of(path) or "": base.schema_of(_table(path, name, options), options)}
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a file.
-
-    Raises
-    ------
-    DataError
-        Not that stream, or a bad row where the policy is `fail`.
-    """
-    (name,) = claim.files
-    path = file_of(root, name)
-    base.pick((stream_of(path) or "",), stream, name)
-    place = base.Target(target, id, name, n_threads, rejects, hasher)
-    return base.write_text(_table(path, name, options), schema, place, options)
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read a file."""
-    return base.read_text(_table(path, str(path), options), options, name)
+    return {stream_of(path) or OWN: partial(_table, path, name, options)}
 
 
 def _table(path: Path, where: str, options: TextOptions) -> TextTable:
@@ -120,3 +87,9 @@ def _table(path: Path, where: str, options: TextOptions) -> TextTable:
         TimeColumn("s", "given", source_name="daqtime" if stream == "DAQ" else "jstime"),
         rate_hz=_RATES[stream],
     )
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -13,18 +13,26 @@ Rules (Empatica's info.txt, and sessions of two devices)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
-from mmprep.sources.base import Claim, TextOptions, beside, file_of
+from mmprep.sources.base import (
+    Claim,
+    Finder,
+    Looks,
+    TextOptions,
+    beside,
+    file_of,
+    nulls_of,
+)
 from mmprep.tables import feed, stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import TextTable
 
 READER = "e4"
 HEAD_BYTES = 256
@@ -82,82 +90,22 @@ def _first_text(path: Path) -> str:
     return feed.decode(raw, "utf-8").decode("utf-8", "replace")
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schema of each file; they are known beforehand."""
-    return {
-        path.stem: _schema(path.stem, options)
-        for path in (file_of(root, name) for name in claim.files)
-    }
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the files of a session; their columns are known beforehand."""
+    paths = {name: file_of(root, name) for name in claim.files}
+    return {path.stem: partial(_table, path, name, options) for name, path in paths.items()}
 
 
-def _schema(stem: str, options: TextOptions) -> TableSchema:
-    time = TimeColumn("rate" if _KINDS[stem].form == "rate" else "s", "given", absolute=True)
-    return TableSchema(_columns(stem, options), time, options.float32)
-
-
-def _columns(stem: str, options: TextOptions) -> tuple[Column, ...]:
-    known, units = _KINDS[stem], dict(options.units)
-    return tuple(
-        Column(name, known.kind, name, units.get(name, known.unit), fixed=True)
-        for name in known.channels
-    )
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one file of a session; see `tables.convert_text`.
-
-    Raises
-    ------
-    DataError
-        No such stream, no E4 header, or a bad row where the policy is `fail`.
-    """
-    name = _file_of_stream(claim, stream)
-    layout = _layout(file_of(root, name), name, options)
-    return tables.convert_text(
+def _table(path: Path, where: str, options: TextOptions) -> TextTable:
+    layout, known = _layout(path, where, options), _KINDS[path.stem]
+    return TextTable(
         layout,
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
+        tuple(Column(n, known.kind, n, known.unit, fixed=True) for n in known.channels),
+        TimeColumn("rate" if known.form == "rate" else "s", "given", absolute=True),
         rate_hz=layout.rate.rate_hz if layout.rate is not None else None,
         irregular=layout.rate is None,
-        level=options.compression_level,
-        name=name,
+        kind="events" if path.stem == "tags" else "signal",
     )
-
-
-def _file_of_stream(claim: Claim, stream: str) -> str:
-    for name in claim.files:
-        if Path(name).stem == stream:
-            return name
-    raise DataError(f"no stream {stream!r} in the session", where=claim.id_path)
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read one file of a session as a stream; `tags.csv` gives events without channels."""
-    layout = _layout(path, str(path), options)
-    read = tables.stream_of_text(
-        layout,
-        _columns(path.stem, options),
-        name,
-        options=tables.ReadOptions(options.on_bad_row),
-        absolute=True,
-        irregular=layout.rate is None,
-    )
-    return replace(read, kind="events") if path.stem == "tags" else read
 
 
 def _layout(path: Path, where: str, options: TextOptions) -> tables.Layout:
@@ -168,8 +116,9 @@ def _layout(path: Path, where: str, options: TextOptions) -> tables.Layout:
             "no Empatica E4 header (line 1: start in Unix seconds, line 2: rate)", where=where
         )
     start_ns = stamps.parse_ns(found[1], "s") or 0
-    nulls = tuple(dict.fromkeys((*tables.NULLS, *options.null)))
-    plain = tables.Layout(path, where, known.channels, delimiter=",", nulls=nulls, comment=b"")
+    plain = tables.Layout(
+        path, where, known.channels, delimiter=",", nulls=nulls_of(options), comment=b""
+    )
     return _FORMS[known.form](plain, start_ns, found)
 
 
@@ -191,3 +140,10 @@ def _tags(plain: tables.Layout, start_ns: int, found: re.Match[str]) -> tables.L
 
 
 _FORMS = {"rate": _rated, "ibi": _beats, "tags": _tags}
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,29 +29,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep import tables
-from mmprep.errors import DataError, UsageError
-from mmprep.signals import Stream
+from mmprep.errors import DataError
 from mmprep.sources.base import (
-    BLOCK_BYTES,
+    NOTE_COLUMNS,
+    NOTES,
     Claim,
-    Rows,
-    Start,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
-    pick,
+    note_rows,
     rate_names,
     start_of,
-    stream_of_rows,
-    write_rows,
 )
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
+from mmprep.tables.schema import Column, TimeColumn
 from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import NS_PER_S, IntArray
 
 READER = "edf"
 SUFFIXES = (".edf", ".bdf", ".rec")
-NOTES = "annotations"
 FIXED_BYTES = 256
 JITTER_NS = 1_000_000  # onsets of a continuous file may be rounded to so much
 
@@ -178,97 +177,33 @@ def _head_bytes(n_channels: int) -> int:
     return FIXED_BYTES * (n_channels + 1)
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams of a file; only its header is read."""
-    return _open(claim, root, options).streams()
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the streams of a file; only its header is read."""
+    (name,) = claim.files
+    file = _read_header(file_of(root, name), name, options)
+    return {stream: partial(_table, file, stream, options) for stream in file.streams()}
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schema of each stream, as the header has it.
+def _table(file: _File, stream: str, options: TextOptions) -> ArrayTable:
+    start = start_of(file.local_start, options.tz)
+    time = TimeColumn("rate", "given", absolute=start.absolute)
+    notes = (*file.notes, *([start.note] if start.note else []))
+    channels = file.groups().get(stream)
+    if channels is None:
+        give = partial(_give_notes, file, start.ns)
+        return ArrayTable(NOTE_COLUMNS, replace(time, unit="s"), None, give, notes)
+    give = partial(_give, file, start.ns, channels)
+    return ArrayTable(_columns(channels), time, file.rate_hz(channels[0]), give, notes)
 
-    Raises
-    ------
-    DataError
-        The header is damaged, or there is no record.
-    """
-    file = _open(claim, root, options)
-    return {stream: _schema(file, stream, options) for stream in file.streams()}
 
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write one stream of a file.
-
-    Raises
-    ------
-    DataError
-        The header is damaged, or there is no such stream.
-    """
-    reading = _Reading(_open(claim, root, options), options)
-    return write_rows(
-        target,
-        schema,
-        reading.blocks(stream),
-        id=id,
-        rate_hz=reading.rate_hz(stream),
-        options=options,
-        notes=reading.notes,
+def _columns(channels: Sequence[_Channel]) -> tuple[Column, ...]:
+    return tables.declared(
+        (channel.label, channel.unit, "int64" if channel.is_whole else "float64")
+        for channel in channels
     )
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read one stream of a file; `stream` may be left out where there is but one signal."""
-    file = _read_header(path, str(path), options)
-    known = file.streams()
-    chosen = known[0] if stream is None and len(known) == 2 and NOTES in known else None
-    chosen = chosen or pick(known, stream, str(path))
-    reading = _Reading(file, options)
-    return stream_of_rows(
-        name,
-        _schema(file, chosen, options),
-        reading.blocks(chosen),
-        rate_hz=reading.rate_hz(chosen),
-    )
-
-
-def _schema(file: _File, stream: str, options: TextOptions) -> TableSchema:
-    time = TimeColumn("rate", "given", absolute=_start(file, options).absolute)
-    if stream == NOTES:
-        return TableSchema(NOTE_COLUMNS, replace(time, unit="s"), options.float32)
-    columns: dict[str, Column] = {}
-    for channel in file.groups()[stream]:
-        name = tables.table_name(channel.label, columns)
-        unit = dict(options.units).get(channel.label, channel.unit)
-        kind = "int64" if channel.is_whole else "float64"
-        columns[name] = Column(name, kind, channel.label, unit, fixed=True)
-    return TableSchema(tuple(columns.values()), time, options.float32)
-
-
-NOTE_COLUMNS = (
-    Column("duration", "float64", "duration", "s", fixed=True),
-    Column("description", "string", "description", fixed=True),
-)
 
 
 # The header ---------------------------------------------------------------------------------------
-
-
-def _open(claim: Claim, root: Path, options: TextOptions) -> _File:
-    (name,) = claim.files
-    return _read_header(file_of(root, name), name, options)
 
 
 def _read_header(path: Path, where: str, options: TextOptions) -> _File:
@@ -294,7 +229,7 @@ def _read_header(path: Path, where: str, options: TextOptions) -> _File:
         _record_ns(fixed, channels, options, where),
         fixed[192:197].decode("latin-1") in {"EDF+D", "BDF+D"},
         _local_start(fixed),
-        tuple(f"{where}: {note}" for note in (*notes, *said)),
+        (*notes, *said),
     )
 
 
@@ -397,97 +332,69 @@ def _local_start(fixed: bytes) -> datetime | None:
     return None
 
 
-def _start(file: _File, options: TextOptions) -> Start:
-    return start_of(file.local_start, options.tz)
-
-
 # Records ------------------------------------------------------------------------------------------
 
 _Records = NDArray[np.uint8]
 
 
-class _Reading:
-    """Read a file block by block."""
-
-    def __init__(self, file: _File, options: TextOptions) -> None:
-        self._file, start = file, _start(file, options)
-        self._start_ns = start.ns
-        self.notes: list[str] = []
-        self._said = [*file.notes, *([f"{file.where}: {start.note}"] if start.note else [])]
-
-    def rate_hz(self, stream: str) -> Fraction | None:
-        """Give the rate of a stream; None for annotations."""
-        if stream == NOTES:
-            return None
-        return self._file.rate_hz(self._channels(stream)[0])
-
-    def _channels(self, stream: str) -> tuple[_Channel, ...]:
-        groups = self._file.groups()
-        if stream not in groups:
-            raise UsageError(
-                f"no stream {stream!r}",
-                where=self._file.where,
-                hint=f"there are {', '.join(self._file.streams())}",
+def _give(
+    file: _File,
+    start_ns: int,
+    channels: tuple[_Channel, ...],
+    take: Callable[[Rows], None],
+    notes: list[str],
+) -> None:
+    """Give the samples of channels of one rate."""
+    within = row_stamps(0, file.rate_hz(channels[0]), np.arange(channels[0].n_samples))
+    clock = _Clock(file, start_ns)
+    for records in _records(file):
+        starts = clock.starts(len(records), _onsets(file, records))
+        columns = {
+            column.name: channel.physical(
+                _digital(_part(file, records, channel), file.sample_bytes)
             )
-        return groups[stream]
+            for column, channel in zip(_columns(channels), channels, strict=True)
+        }
+        take(Rows((starts[:, None] + within).reshape(-1), columns))
+    notes += clock.notes()
 
-    def blocks(self, stream: str) -> Iterator[Rows]:
-        """Give the rows of a stream; what is to be said of the file is said with its first one."""
-        is_first = stream == self._file.streams()[0]
-        self.notes += self._said if is_first else []
-        if stream == NOTES and self._file.note_channels:
-            return (self._annotations(records) for records in self._records())
-        return self._samples(self._channels(stream), is_first=is_first)
 
-    def _records(self) -> Iterator[_Records]:
-        file = self._file
-        step = max(1, BLOCK_BYTES // file.record_bytes)
-        with file.path.open("rb") as raw:
-            raw.seek(file.header_bytes)
-            for begin in range(0, file.n_records, step):
-                n = min(step, file.n_records - begin)
-                data = raw.read(n * file.record_bytes)
-                if len(data) < n * file.record_bytes:
-                    raise DataError("became shorter while it was read", where=file.where)
-                yield np.frombuffer(data, np.uint8).reshape(n, file.record_bytes)
-
-    def _part(self, records: _Records, channel: _Channel) -> _Records:
-        width = self._file.sample_bytes
-        return records[:, channel.begin * width : (channel.begin + channel.n_samples) * width]
-
-    def _samples(self, channels: tuple[_Channel, ...], *, is_first: bool) -> Iterator[Rows]:
-        n, rate_hz = channels[0].n_samples, self._file.rate_hz(channels[0])
-        within = row_stamps(0, rate_hz, np.arange(n, dtype=np.int64))
-        clock = _Clock(self._file, self._start_ns)
-        for records in self._records():
-            starts = clock.starts(len(records), self._onsets(records))
-            columns: dict[str, NDArray[Any]] = {}
-            for channel in channels:
-                name = tables.table_name(channel.label, columns)
-                digital = _digital(self._part(records, channel), self._file.sample_bytes)
-                columns[name] = channel.physical(digital)
-            yield Rows((starts[:, None] + within).reshape(-1), columns)
-        self.notes += clock.notes() if is_first else []
-
-    def _onsets(self, records: _Records) -> list[int | None]:
-        """Give what each record says of its own begin, ns after the file's start."""
-        if not self._file.note_channels:
-            return []
-        part = self._part(records, self._file.note_channels[0])
-        return [_own_onset(record.tobytes()) for record in part]
-
-    def _annotations(self, records: _Records) -> Rows:
+def _give_notes(file: _File, start_ns: int, take: Callable[[Rows], None], notes: list[str]) -> None:
+    for records in _records(file):
         found = [
             note
             for record in records
-            for channel in self._file.note_channels
-            for note in _notes(self._part(record[None], channel).tobytes())
+            for channel in file.note_channels
+            for note in _notes(_part(file, record[None], channel).tobytes())
         ]
-        stamps = np.array([self._start_ns + onset for onset, _, _ in found], dtype=np.int64)
-        durations, texts = np.empty(len(found), object), np.empty(len(found), object)
-        durations[:] = [duration for _, duration, _ in found]
-        texts[:] = [text for _, _, text in found]
-        return Rows(stamps, {"duration": durations, "description": texts})
+        stamps_ns = np.array([start_ns + onset for onset, _, _ in found], dtype=np.int64)
+        take(note_rows(stamps_ns, [note[1] for note in found], [note[2] for note in found]))
+
+
+def _records(file: _File) -> Iterator[_Records]:
+    """Read the records, some at a time [shape=(n, record_bytes)]."""
+    step = max(1, BLOCK_BYTES // file.record_bytes)
+    with file.path.open("rb") as raw:
+        raw.seek(file.header_bytes)
+        for begin in range(0, file.n_records, step):
+            n = min(step, file.n_records - begin)
+            data = raw.read(n * file.record_bytes)
+            if len(data) < n * file.record_bytes:
+                raise DataError("became shorter while it was read", where=file.where)
+            yield np.frombuffer(data, np.uint8).reshape(n, file.record_bytes)
+
+
+def _part(file: _File, records: _Records, channel: _Channel) -> _Records:
+    width = file.sample_bytes
+    return records[:, channel.begin * width : (channel.begin + channel.n_samples) * width]
+
+
+def _onsets(file: _File, records: _Records) -> list[int | None]:
+    """Give what each record says of its own begin, ns after the file's start."""
+    if not file.note_channels:
+        return []
+    part = _part(file, records, file.note_channels[0])
+    return [_own_onset(record.tobytes()) for record in part]
 
 
 def _digital(part: _Records, sample_bytes: int) -> NDArray[np.int32]:
@@ -549,7 +456,7 @@ class _Clock:
             said.append(f"{self._n_back} records begin before the end of the one before")
         if self._n_silent:
             said.append(f"{self._n_silent} records don't say when they begin")
-        return [f"{self._file.where}: {text}" for text in said]
+        return said
 
 
 # Annotations --------------------------------------------------------------------------------------
@@ -576,3 +483,10 @@ def _notes(raw: bytes) -> Iterator[tuple[int, float | None, str]]:
         for text in texts:
             if text:
                 yield onset, duration, text.decode("utf-8", "replace")
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

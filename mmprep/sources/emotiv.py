@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables, timebase
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
     Claim,
+    Finder,
+    Looks,
     Start,
     TextOptions,
     beside,
@@ -38,21 +39,13 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
-    pick,
     start_of,
     unix_ns,
 )
 from mmprep.tables import stamps
 from mmprep.tables.packets import Cycle, find_cycle
-from mmprep.tables.rows import (
-    Counter,
-    Padding,
-    TextRows,
-    convert_text_rows,
-    schema_of_text_rows,
-    stream_of_text_rows,
-)
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import Counter, Padding, TextTable
 
 READER = "emotiv"
 SUFFIXES = (".csv", ".txt")
@@ -82,75 +75,10 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     return found
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams: `EEG`; of EmotivPRO those that the names have."""
-    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], options))
-
-
 def device(path: Path) -> str | None:
     """Name the model of the headset, where the tags have it."""
     lines = first_lines(path, CLAIM_BYTES)
     return (_tag(lines[0], "headset type") or _tag(lines[0], "headset")) if lines else None
-
-
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file; see `streams`.
-
-    Raises
-    ------
-    DataError
-        The header is none of Emotiv, or does not fit the rows.
-    """
-    found = _found(file_of(root, claim.files[0]), claim.files[0], options)
-    return {
-        stream: schema_of_text_rows(rows, on_bad_row=options.on_bad_row, float32=options.float32)
-        for stream, rows in found.items()
-    }
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a stream; see `tables.rows.convert_text_rows`.
-
-    Raises
-    ------
-    Widen
-        The schema is too narrow for a value.
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    UsageError
-        No such stream.
-    """
-    (name,) = claim.files
-    found = _found(file_of(root, name), name, options)
-    return convert_text_rows(
-        found[pick(list(found), stream, name)],
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        level=options.compression_level,
-        name=name,
-    )
-
-
-def read_stream(path: Path, options: TextOptions, name: str, *, stream: str = "EEG") -> Stream:
-    """Read a stream of a file."""
-    found = _found(path, str(path), options)
-    rows = found[pick(list(found), stream, str(path))]
-    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
 
 
 def _tag(line: str, name: str) -> str | None:
@@ -206,7 +134,7 @@ def _numbers(cells: Iterator[str]) -> Iterator[float]:
 
 def _form(
     lines: Sequence[str],
-) -> Callable[[_File, Sequence[str], TextOptions], dict[str, TextRows]] | None:
+) -> Callable[[_File, Sequence[str], TextOptions], Looks] | None:
     """Tell which program wrote a file by its first two lines."""
     if len(lines) < 2 or ":" not in lines[0]:
         return None
@@ -218,21 +146,27 @@ def _form(
     return _pro if is_pro and _tag(lines[0], "title") is not None else None
 
 
-def _found(path: Path, where: str, options: TextOptions) -> dict[str, TextRows]:
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the streams: `EEG`; of EmotivPRO those that the names have."""
+    (name,) = claim.files
+    path = file_of(root, name)
     lines = first_lines(path, HEAD_BYTES)
     form = _form(lines)
     if form is None:
-        raise DataError("no header of Emotiv TestBench or EmotivPRO", where=where)
+        raise DataError("no header of Emotiv TestBench or EmotivPRO", where=name)
     n_preamble = 1 if form is _testbench else 2
     rows = [line.split(",") for line in lines[n_preamble:-1] if line.strip()]
-    found = form(_File(path, where, lines[0], rows, n_preamble), lines, options)
-    return {stream: rows.with_units(dict(options.units)) for stream, rows in found.items()}
+    return form(_File(path, name, lines[0], rows, n_preamble), lines, options)
 
 
 # --- TestBench -----------------------------------------------------------------------------------
 
 
-def _testbench(file: _File, lines: Sequence[str], options: TextOptions) -> dict[str, TextRows]:
+def _testbench(file: _File, lines: Sequence[str], options: TextOptions) -> Looks:
+    return {"EEG": partial(_testbench_table, file, options)}
+
+
+def _testbench_table(file: _File, options: TextOptions) -> TextTable:
     labels = _LABELS.search(file.tags)
     sampling = _SAMPLING.search(file.tags)
     names = labels[1].split() if labels else []
@@ -240,20 +174,18 @@ def _testbench(file: _File, lines: Sequence[str], options: TextOptions) -> dict[
     start = _start(file.tags, options.tz)
     layout = replace(file.layout(names, options), rate=tables.RateTime(rate, start.ns))
     cycle = find_cycle(file.counters(names.index("COUNTER"))) if "COUNTER" in names else None
-    return {
-        "EEG": TextRows(
-            layout,
-            tuple(Column(name, source_name=name, unit=_unit(name)) for name in names),
-            TimeColumn("rate", absolute=start.absolute),
-            rate_hz=rate,
-            mend=Padding(",", len(layout.cells)) if layout.cells[-1] is None else None,
-            counter=Counter("COUNTER", cycle or TESTBENCH_CYCLE, is_clock=True)
-            if "COUNTER" in names
-            else None,
-            made_up="INTERPOLATED" if "INTERPOLATED" in names else None,
-            notes=(start.note,) if start.note else (),
-        )
-    }
+    return TextTable(
+        layout,
+        tuple(Column(name, source_name=name, unit=_unit(name)) for name in names),
+        TimeColumn("rate", absolute=start.absolute),
+        rate_hz=rate,
+        mend=Padding(",", len(layout.cells)) if layout.cells[-1] is None else None,
+        counter=Counter("COUNTER", cycle or TESTBENCH_CYCLE, is_clock=True)
+        if "COUNTER" in names
+        else None,
+        made_up="INTERPOLATED" if "INTERPOLATED" in names else None,
+        notes=(start.note,) if start.note else (),
+    )
 
 
 def _unit(name: str) -> str | None:
@@ -284,7 +216,7 @@ def _recorded(text: str) -> datetime | None:
 # --- EmotivPRO -----------------------------------------------------------------------------------
 
 
-def _pro(file: _File, lines: Sequence[str], options: TextOptions) -> dict[str, TextRows]:
+def _pro(file: _File, lines: Sequence[str], options: TextOptions) -> Looks:
     names = [name.strip() for name in lines[1].split(",")]
     names = names[:-1] if not names[-1] else names
     if len(set(names)) < len(names):
@@ -297,7 +229,7 @@ def _pro(file: _File, lines: Sequence[str], options: TextOptions) -> dict[str, T
         if name != "Timestamp":
             groups.setdefault(_group(name), []).append(name)
     return {
-        stream: _pro_rows(file, names, own, rates.get(stream.lower()), options)
+        stream: partial(_pro_table, file, names, own, rates.get(stream.lower()), options)
         for stream, own in groups.items()
     }
 
@@ -308,13 +240,13 @@ def _group(name: str) -> str:
     return name.partition(".")[0] if "." in name else "Marker"
 
 
-def _pro_rows(
+def _pro_table(
     file: _File,
     names: Sequence[str],
     own: Sequence[str],
     rate: Fraction | None,
     options: TextOptions,
-) -> TextRows:
+) -> TextTable:
     stream, time_cell = _group(own[-1]), names.index("Timestamp")
     texts = tuple(row[time_cell].strip() for row in file.rows if len(row) > time_cell)
     judged = stamps.judge("Timestamp", texts, unit="s")
@@ -325,7 +257,7 @@ def _pro_rows(
     )
     counter = f"{stream}.Counter" if f"{stream}.Counter" in own else None
     cycle = find_cycle(file.counters(names.index(counter))) if counter else None
-    return TextRows(
+    return TextTable(
         replace(plain, time_cell=time_cell, stamps=stamps.stamp_reader("s", texts)),
         channels,
         judged.time,
@@ -347,3 +279,10 @@ def _called(name: str, stream: str) -> str:
 def _unit_of(name: str) -> str | None:
     group, _, channel = name.partition(".")
     return _unit(channel) if group == "EEG" else None
+
+
+_FINDER = Finder(_find, main="EEG")
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,19 @@ from mmprep import tables
 from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, beside, file_of
+from mmprep.sources.base import (
+    Claim,
+    TextOptions,
+    beside,
+    file_of,
+)
 from mmprep.tables import stamps
-from mmprep.tables.convert import RejectsFile, RowReader, bad_row
+from mmprep.tables.arrays import ArrayTable, Rows
 from mmprep.tables.parse import Reject
+from mmprep.tables.rejects import RejectsFile, bad_row
+from mmprep.tables.rowreader import RowReader
 from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.target import TableFacts, Target
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
 
 READER = "everion"
@@ -177,16 +185,10 @@ def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSche
     """
     found = {}
     for name in claim.files:
-        path, units = file_of(root, name), dict(options.units)
-        columns = tuple(
-            replace(column, unit=units.get(column.name, column.unit))
-            for column in (
-                Column("count", "int64", fixed=True),
-                *_columns(_read(path, name, options)),
-            )
-        )
-        time = TimeColumn("s", "given", absolute=True, source_name="time")
-        found[stream_of(path) or ""] = TableSchema(columns, time, options.float32)
+        path = file_of(root, name)
+        stream = stream_of(path) or ""
+        table = _table(_read(path, name, options), stream).with_units(dict(options.units))
+        found[stream] = replace(table.schema(), float32=options.float32)
     return found
 
 
@@ -195,36 +197,25 @@ def write(
     root: Path,
     stream: str,
     schema: TableSchema,
-    target: Path,
+    target: Target,
     *,
-    id: str,
     options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
+) -> TableFacts:
     """Write the table of one stream.
 
     Raises
     ------
     DataError
-        No such stream, or a bad row where the policy is `fail`.
+        A bad row, where the policy is `fail`.
+    UsageError
+        No such stream.
     """
     files = {stream_of(file_of(root, name)) or "": name for name in claim.files}
     name = files[base.pick(tuple(files), stream, claim.id_path)]
-    rejected = RejectsFile(rejects or target.with_suffix(".rejects.tsv"))
+    rejected = RejectsFile(target.rejects_path)
     try:
-        rows = _read(file_of(root, name), name, options, take=rejected, hasher=hasher)
-        wide = _widen(rows, stream)
-        facts = base.write_rows(
-            target,
-            schema,
-            _blocks(wide),
-            id=id,
-            rate_hz=_rate(wide, stream),
-            options=options,
-            notes=wide.notes,
-        )
+        rows = _read(file_of(root, name), name, options, take=rejected, hasher=target.hasher)
+        facts = _table(rows, stream).write(schema, target)
     except BaseException:
         rejected.abort()
         raise
@@ -236,31 +227,41 @@ def write(
     )
 
 
-def _rate(wide: _Wide, stream: str) -> Fraction | None:
-    return None if stream in _IRREGULAR else stamps.RateMeter.measure(wide.stamps_ns)
+def _table(rows: _Rows, stream: str) -> ArrayTable:
+    wide = _widen(rows, stream)
+    return ArrayTable(
+        (Column("count", "int64", fixed=True), *wide.columns),
+        TimeColumn("s", "given", absolute=True, source_name="time"),
+        None if stream in _IRREGULAR else stamps.RateMeter.measure(wide.stamps_ns),
+        partial(_give, wide),
+        wide.notes,
+    )
 
 
-def _blocks(wide: _Wide) -> Iterator[base.Rows]:
+def _give(wide: _Wide, take: Callable[[Rows], None], notes: list[str]) -> None:
     names = [column.name for column in wide.columns]
     for begin in range(0, wide.count.size, BLOCK_ROWS):
         part = slice(begin, begin + BLOCK_ROWS)
         data = dict(zip(names, wide.data[part].T, strict=True))
-        yield base.Rows(wide.stamps_ns[part], {"count": wide.count[part], **data})
+        take(Rows(wide.stamps_ns[part], {"count": wide.count[part], **data}))
 
 
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
+def read_stream(
+    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+) -> Stream:
     """Read a file; its quantities are the channels."""
-    stream = stream_of(path)
-    if stream is None:
+    own = stream_of(path)
+    if own is None:
         raise DataError(f"no header of an Everion ({HEADER})", where=str(path))
-    wide = _widen(_read(path, str(path), options), stream)
+    base.pick((own,), stream, str(path))
+    wide = _widen(_read(path, str(path), options), own)
     return Stream(
         name,
         wide.stamps_ns,
         wide.data,
         tuple(column.name for column in wide.columns),
         tuple(column.unit for column in wide.columns),
-        _rate(wide, stream),
+        None if own in _IRREGULAR else stamps.RateMeter.measure(wide.stamps_ns),
         absolute=True,
     )
 
@@ -322,7 +323,7 @@ def _read(
         np.array(cells["time"], dtype=np.int64),
         value,
         quality,
-        base.input_digest(reader),
+        reader.digest(),
         len(bad),
     )
     known = (rows.count >= 0) & (rows.tag >= 0) & (rows.time_ns != tables.NULL_STAMP_NS)

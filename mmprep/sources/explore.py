@@ -15,16 +15,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import TextTable
 from mmprep.timebase import rate
 
 READER = "explore"
@@ -86,52 +86,9 @@ def _facts(path: Path) -> dict[str, str]:
     return rows[0] if rows and set(rows[0]) >= _META_COLUMNS else {}
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at the files of a recording.
-
-    Raises
-    ------
-    DataError
-        The rate in the meta file is none.
-    """
-    return {
-        stream: base.schema_of(_table(file_of(root, name), name, options), options)
-        for stream, name in _files(claim).items()
-    }
-
-
-def _files(claim: Claim) -> dict[str, str]:
-    return {_stream_of(Path(name)): name for name in claim.files if not name.endswith(META)}
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one stream.
-
-    Raises
-    ------
-    DataError
-        No such stream, or a bad row where the policy is `fail`.
-    """
-    name = _files(claim)[base.pick(tuple(_files(claim)), stream, claim.id_path)]
-    place = base.Target(target, id, name, n_threads, rejects, hasher)
-    return base.write_text(_table(file_of(root, name), name, options), schema, place, options)
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read one file of a recording; markers give events without channels."""
-    return base.read_text(_table(path, str(path), options), options, name)
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    paths = {name: file_of(root, name) for name in claim.files if not name.endswith(META)}
+    return {_stream_of(path): partial(_table, path, name, options) for name, path in paths.items()}
 
 
 def _table(path: Path, where: str, options: TextOptions) -> TextTable:
@@ -177,3 +134,9 @@ def _rate(facts: dict[str, str], where: str) -> Fraction | None:
         return rate(facts["sr"].strip())
     except UsageError as error:
         raise DataError(f"sr is {facts['sr']!r}, expected a rate in Hz", where=where) from error
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

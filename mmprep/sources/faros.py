@@ -14,20 +14,20 @@ Rules (the folders that devicely writes of a Faros)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from pathlib import Path, PurePosixPath
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import TextTable
 from mmprep.timebase import rate
 
 READER = "faros"
@@ -92,53 +92,9 @@ def _meta(path: Path, where: str) -> Meta:
         ) from error
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at the files of a recording.
-
-    Raises
-    ------
-    DataError
-        A rate is not known, or `meta.json` is damaged.
-    """
-    return {
-        stream: base.schema_of(_table(file_of(root, name), name, options), options)
-        for stream, name in _files(claim).items()
-    }
-
-
-def _files(claim: Claim) -> dict[str, str]:
-    tables_ = [name for name in claim.files if name.endswith(".csv")]
-    return {PurePosixPath(name).stem: name for name in tables_}
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one stream.
-
-    Raises
-    ------
-    DataError
-        No such stream, no rate, or a bad row where the policy is `fail`.
-    """
-    name = _files(claim)[base.pick(tuple(_files(claim)), stream, claim.id_path)]
-    place = base.Target(target, id, name, n_threads, rejects, hasher)
-    return base.write_text(_table(file_of(root, name), name, options), schema, place, options)
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read one file of a recording."""
-    return base.read_text(_table(path, str(path), options), options, name)
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    paths = {name: file_of(root, name) for name in claim.files if name.endswith(".csv")}
+    return {path.stem: partial(_table, path, name, options) for name, path in paths.items()}
 
 
 def _table(path: Path, where: str, options: TextOptions) -> TextTable:
@@ -192,3 +148,9 @@ def _start(meta: Meta, options: TextOptions) -> base.Start:
     if start.tzinfo is not None:
         return base.Start(base.unix_ns(start), absolute=True)
     return base.start_of(start, options.tz)
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -10,17 +10,17 @@ Rules (the sample data of flirt)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, Part, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import Part, TextTable, keys_of
 
 READER = "garmin"
 SUFFIXES = (".csv",)
@@ -58,56 +58,17 @@ def is_garmin(path: Path) -> bool:
     return bool(whole) and 2 * n_rows > len(whole[:HEAD_ROWS])
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give a schema for each quantity; the whole file is read for their names."""
-    (name,) = claim.files
-    layout = _layout(file_of(root, name), name, options)
-    return {
-        stream: base.schema_of(_table(layout, stream, streams_of(layout)), options)
-        for stream in streams_of(layout)
-    }
-
-
 def streams_of(layout: tables.Layout) -> tuple[str, ...]:
     """Name the quantities of a file, sorted."""
-    return tuple(sorted(base.keys_of(layout, "quantity")))
+    return tuple(sorted(keys_of(layout, "quantity")))
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one quantity.
-
-    Raises
-    ------
-    DataError
-        No such quantity, or a bad row where the policy is `fail`.
-    """
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the quantities of a file; it is read as a whole for their names."""
     (name,) = claim.files
     layout = _layout(file_of(root, name), name, options)
     known = streams_of(layout)
-    base.pick(known, stream, name)
-    place = base.Target(target, id, name, n_threads, rejects, hasher)
-    return base.write_text(_table(layout, stream, known), schema, place, options)
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read one quantity of a file."""
-    layout = _layout(path, str(path), options)
-    known = streams_of(layout)
-    return base.read_text(_table(layout, base.pick(known, stream, str(path)), known), options, name)
+    return {stream: partial(_table, layout, stream, known) for stream in known}
 
 
 def _layout(path: Path, where: str, options: TextOptions) -> tables.Layout:
@@ -133,3 +94,9 @@ def _table(layout: tables.Layout, stream: str, known: Sequence[str]) -> TextTabl
         irregular=True,
         part=Part("quantity", stream, takes_rest=stream == known[0]),
     )
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

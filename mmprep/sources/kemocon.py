@@ -12,19 +12,19 @@ Rules (public loaders of the data set)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, Part, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import Part, TextTable, keys_of
 
 READER = "kemocon"
 TIME, PID, SERIAL = "timestamp", "pid", "device_serial"
@@ -69,19 +69,10 @@ class _Place:
     serial: str | None  # None: all rows are of one device
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at the files; they are read through for the devices in them."""
-    places = _places({name: file_of(root, name) for name in claim.files}, options)
-    return {
-        stream: base.schema_of(_table(file_of(root, place.name), place, places, options), options)
-        for stream, place in places.items()
-    }
-
-
 def _places(paths: Mapping[str, Path], options: TextOptions) -> dict[str, _Place]:
     """Name the streams of files that lie in one folder."""
     layouts = {name: _layout(path, name, options) for name, path in paths.items()}
-    devices = {name: sorted(base.keys_of(layout, SERIAL)) for name, layout in layouts.items()}
+    devices = {name: sorted(keys_of(layout, SERIAL)) for name, layout in layouts.items()}
     serials = sorted({serial for found in devices.values() for serial in found})
     if len(serials) < 2:
         return {_quantity(paths[name]): _Place(name, None) for name in paths}
@@ -95,7 +86,7 @@ def _places(paths: Mapping[str, Path], options: TextOptions) -> dict[str, _Place
 
 def _own(layouts: Mapping[str, tables.Layout], serials: Sequence[str]) -> str | None:
     """Give the serial of the participant's own device, if it is known."""
-    found = {pid for layout in layouts.values() for pid in base.keys_of(layout, PID)}
+    found = {pid for layout in layouts.values() for pid in keys_of(layout, PID)}
     own = {OWN.get(pid.removesuffix(".0").removeprefix("P")) for pid in found}
     known = own.pop() if len(own) == 1 else None
     return known if known in serials else None
@@ -114,40 +105,14 @@ def _quantity(path: Path) -> str:
     return path.stem.removeprefix("E4_")
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one stream.
-
-    Raises
-    ------
-    DataError
-        No such stream, or a bad row where the policy is `fail`.
-    """
-    places = _places({name: file_of(root, name) for name in claim.files}, options)
-    place = places[base.pick(tuple(places), stream, claim.id_path)]
-    table = _table(file_of(root, place.name), place, places, options)
-    goal = base.Target(target, id, place.name, n_threads, rejects, hasher)
-    return base.write_text(table, schema, goal, options)
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read one stream of a file."""
-    places = _places({str(path): path}, options)
-    place = places[base.pick(tuple(places), stream, str(path))]
-    return base.read_text(_table(path, place, places, options), options, name)
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the devices in the files, which are read through for them."""
+    paths = {name: file_of(root, name) for name in claim.files}
+    places = _places(paths, options)
+    return {
+        stream: partial(_table, paths[place.name], place, places, options)
+        for stream, place in places.items()
+    }
 
 
 def _layout(path: Path, where: str, options: TextOptions) -> tables.Layout:
@@ -199,3 +164,9 @@ def _columns(layout: tables.Layout, quantity: str) -> list[Column]:
         for name in layout.channels
         if name not in (PID, SERIAL)
     ]
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

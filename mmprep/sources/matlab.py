@@ -27,24 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.signals import Stream
-from mmprep.sources.base import (
-    TRIALS,
-    TRIALS_NOTE,
-    Claim,
-    TextOptions,
-    Trials,
-    TrialStream,
-    beside,
-    deap_trials,
-    file_of,
-    pick,
-    stream_of_rows,
-    write_trials,
-)
-from mmprep.tables.schema import Column, TableSchema
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
+from mmprep.sources.trials import TRIALS, TRIALS_NOTE, Trials, TrialStream, deap_trials
+from mmprep.tables.schema import Column
 
 READER = "matlab"
 SUFFIX = ".mat"
@@ -136,52 +122,8 @@ def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
     return (*deap_trials(np.empty((0, 40, 0)), np.empty((0, 4)), "").streams, TRIALS)
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schemas of a person's streams.
-
-    Raises
-    ------
-    UsageError
-        The file is of MATLAB 7.3, and the extra `mat73` is not installed.
-    DataError
-        The file is damaged, or laid out otherwise.
-    """
-    return _trials(claim, root).schemas(options)
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write one stream of a person.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `probe`.
-    """
-    return write_trials(_trials(claim, root), stream, schema, target, id=id, options=options)
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read one stream of a file of one person."""
-    trials = _trials(Claim(READER, path.name, (path.name,), path.suffix), path.parent)
-    schemas = trials.schemas(options)
-    chosen = pick(tuple(schemas), stream, str(path))
-    return stream_of_rows(
-        name, schemas[chosen], trials.blocks(chosen), rate_hz=trials.rate_hz(chosen)
-    )
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    return _trials(claim, root).tables()
 
 
 def _trials(claim: Claim, root: Path) -> Trials:
@@ -385,3 +327,9 @@ def _element(raw: bytes, at: int) -> tuple[bytes, int]:
         return raw[at + 4 : at + 4 + (kind >> 16)], at + 8
     end = at + 8 + n_bytes
     return raw[at + 8 : end], end + (-n_bytes % 8)
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

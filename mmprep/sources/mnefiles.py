@@ -19,8 +19,9 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +29,26 @@ import numpy as np
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
-    BLOCK_BYTES,
+    NOTE_COLUMNS,
+    NOTES,
     Claim,
-    Rows,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
-    pick,
-    stream_of_rows,
+    note_rows,
     unix_ns,
-    write_rows,
 )
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
+from mmprep.tables.schema import TimeColumn
 from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import NS_PER_S, BoolArray, rate
 
 READER = "mnefiles"
 SUFFIXES = (".fif", ".fif.gz")
-SIGNAL, NOTES = "signal", "annotations"
+SIGNAL = "signal"
 SKIP = "BAD_ACQ_SKIP"
 MAX_TAGS = 20_000
 
@@ -123,62 +124,24 @@ def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
     return (SIGNAL, NOTES)
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schemas of samples and annotations.
-
-    Raises
-    ------
-    DataError
-        MNE cannot read the file.
-    """
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     recording = _open(file_of(root, claim.id_path), claim.id_path)
-    return {stream: _schema(recording, stream, options) for stream in (SIGNAL, NOTES)}
+    return {SIGNAL: partial(_signal, recording), NOTES: partial(_annotations, recording)}
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the samples or the annotations of a recording.
-
-    Raises
-    ------
-    DataError
-        MNE cannot read the file.
-    """
-    recording = _open(file_of(root, claim.id_path), claim.id_path)
-    return write_rows(
-        target,
-        schema,
-        _blocks(recording, pick((SIGNAL, NOTES), stream, claim.id_path)),
-        id=id,
-        rate_hz=recording.rate_hz if stream == SIGNAL else None,
-        options=options,
-        notes=[f"{claim.id_path}: {note}" for note in recording.notes if stream == SIGNAL],
+def _signal(recording: _Recording) -> ArrayTable:
+    raw = recording.raw
+    columns = tables.declared(
+        (label, unit, "float64") for label, unit in zip(raw.ch_names, _units(raw), strict=True)
     )
+    time = TimeColumn("rate", "given", absolute=recording.absolute)
+    give = partial(_give, recording, [column.name for column in columns])
+    return ArrayTable(columns, time, recording.rate_hz, give, recording.notes)
 
 
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read the samples of a recording, or its annotations with `stream="annotations"`."""
-    recording = _open(path, str(path))
-    chosen = pick((SIGNAL, NOTES), stream or SIGNAL, str(path))
-    return stream_of_rows(
-        name,
-        _schema(recording, chosen, options),
-        _blocks(recording, chosen),
-        rate_hz=recording.rate_hz if chosen == SIGNAL else None,
-    )
+def _annotations(recording: _Recording) -> ArrayTable:
+    time = TimeColumn("s", "given", absolute=recording.absolute)
+    return ArrayTable(NOTE_COLUMNS, time, None, partial(_give_notes, recording))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +190,6 @@ def _located(where: str) -> Iterator[None]:
         raise DataError(f"MNE cannot read it: {error}", where=where) from error
 
 
-def _schema(recording: _Recording, stream: str, options: TextOptions) -> TableSchema:
-    time = TimeColumn("rate", "given", absolute=recording.absolute)
-    if stream == NOTES:
-        return TableSchema(NOTE_COLUMNS, replace(time, unit="s"), options.float32)
-    columns: dict[str, Column] = {}
-    for label, unit in zip(recording.raw.ch_names, _units(recording.raw), strict=True):
-        name = tables.table_name(label, columns)
-        unit_ = dict(options.units).get(label, unit)
-        columns[name] = Column(name, "float64", label, unit_, fixed=True)
-    return TableSchema(tuple(columns.values()), time, options.float32)
-
-
-NOTE_COLUMNS = (
-    Column("duration", "float64", "duration", "s", fixed=True),
-    Column("description", "string", "description", fixed=True),
-)
 _UNITS = {1: "m", 101: "Hz", 107: "V", 109: "ohm", 110: "S", 112: "T", 114: "degC", 201: "T/m"}
 
 
@@ -251,23 +198,25 @@ def _units(raw: Any) -> list[str | None]:
     return [_UNITS.get(int(channel["unit"])) for channel in raw.info["chs"]]
 
 
-def _blocks(recording: _Recording, stream: str) -> Iterator[Rows]:
-    return _NEEDED[stream](recording)
-
-
-def _samples(recording: _Recording) -> Iterator[Rows]:
+def _give(
+    recording: _Recording, names: Sequence[str], take: Callable[[Rows], None], notes: list[str]
+) -> None:
     raw, first = recording.raw, recording.raw.first_samp
-    step = max(1, BLOCK_BYTES // (8 * len(raw.ch_names)))
+    step = max(1, BLOCK_BYTES // (8 * len(names)))
     for begin in range(0, raw.n_times, step):
         end = min(begin + step, raw.n_times)
         keep = _stored(recording, begin, end)
         with _located(recording.where):
             data, _ = raw[:, begin:end]
         rows = np.arange(begin, end, dtype=np.int64)[keep] + first
-        names: dict[str, Any] = {}
-        for k, label in enumerate(raw.ch_names):
-            names[tables.table_name(label, names)] = data[k][keep]
-        yield Rows(row_stamps(recording.start_ns, recording.rate_hz, rows), names)
+        columns = dict(zip(names, data[:, keep], strict=True))
+        take(Rows(row_stamps(recording.start_ns, recording.rate_hz, rows), columns))
+
+
+def _give_notes(recording: _Recording, take: Callable[[Rows], None], notes: list[str]) -> None:
+    found = list(_notes(recording))
+    stamps_ns = np.array([onset_ns for onset_ns, _, _ in found], np.int64)
+    take(note_rows(stamps_ns, [note[1] for note in found], [note[2] for note in found]))
 
 
 def _stored(recording: _Recording, begin: int, end: int) -> BoolArray:
@@ -288,13 +237,7 @@ def _notes(recording: _Recording) -> Iterator[tuple[int, float, str]]:
         yield origin_ns + round(float(onset) * NS_PER_S), float(duration), str(text)
 
 
-def _annotations(recording: _Recording) -> Iterator[Rows]:
-    found = list(_notes(recording))
-    columns = {
-        "duration": np.array([duration for _, duration, _ in found], np.float64),
-        "description": np.array([text for _, _, text in found], dtype=object),
-    }
-    yield Rows(np.array([onset_ns for onset_ns, _, _ in found], np.int64), columns)
-
-
-_NEEDED = {SIGNAL: _samples, NOTES: _annotations}
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -14,15 +14,16 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
     Claim,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
@@ -30,11 +31,10 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
-    pick,
 )
 from mmprep.tables import stamps
-from mmprep.tables.rows import Padding, TextRows, convert_text_rows, stream_of_text_rows
-from mmprep.tables.schema import Column, TableSchema
+from mmprep.tables.schema import Column
+from mmprep.tables.text import Padding, TextTable
 
 READER = "muse"
 SUFFIXES = (".csv",)
@@ -71,73 +71,10 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     return found
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams that the header of a file has."""
-    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], options))
-
-
 def device(path: Path) -> str | None:
     """Name the model, where the app noted it, without its address."""
     found = _MODEL.search("\n".join(first_lines(path, HEAD_BYTES)))
     return found[1] if found else None
-
-
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schema of each stream.
-
-    Raises
-    ------
-    DataError
-        The file is none of Mind Monitor.
-    """
-    found = _found(file_of(root, claim.files[0]), claim.files[0], options)
-    return {
-        stream: TableSchema(rows.columns, rows.time, options.float32)
-        for stream, rows in found.items()
-    }
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a stream; see `tables.rows.convert_text_rows`.
-
-    Raises
-    ------
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    UsageError
-        No such stream.
-    """
-    (name,) = claim.files
-    found = _found(file_of(root, name), name, options)
-    return convert_text_rows(
-        found[pick(list(found), stream, name)],
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        level=options.compression_level,
-        name=name,
-    )
-
-
-def read_stream(path: Path, options: TextOptions, name: str, *, stream: str = "eeg") -> Stream:
-    """Read a stream of a file; `elements` gives events without channels."""
-    found = _found(path, str(path), options)
-    rows = found[pick(list(found), stream, str(path))]
-    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
 
 
 def _header(lines: Sequence[str]) -> list[str] | None:
@@ -146,28 +83,20 @@ def _header(lines: Sequence[str]) -> list[str] | None:
     return names if is_ours and len(set(names)) == len(names) else None
 
 
-def _found(path: Path, where: str, options: TextOptions) -> dict[str, TextRows]:
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the streams that the header of a file has."""
+    (name,) = claim.files
+    path = file_of(root, name)
     lines = first_lines(path, HEAD_BYTES)
     names = _header(lines)
     if names is None:
-        raise DataError(f"no header of Mind Monitor ({TIME},Delta_TP9,…)", where=where)
-    texts = tuple(line.partition(",")[0] for line in lines[1:-1] if line)
-    judged = stamps.judge(TIME, texts, unit="iso", tz=options.tz)
-    layout = tables.Layout(
-        path,
-        where,
-        cells=tuple(names),
-        delimiter=",",
-        n_preamble=1,
-        header=lines[0].encode(),
-        nulls=nulls_of(options),
-        time_cell=0,
-        stamps=stamps.stamp_reader("iso", texts, tz=options.tz),
-    )
+        raise DataError(f"no header of Mind Monitor ({TIME},Delta_TP9,…)", where=name)
+    layout, judged = _timed(path, name, lines, options)
     return {
-        stream: TextRows(
+        stream: partial(
+            TextTable,
             layout,
-            tuple(_column(name) for name in own),
+            tuple(_column(channel) for channel in own),
             judged.time,
             rate_hz=options.rate_hz if stream != "elements" else None,
             irregular=stream == "elements",
@@ -175,9 +104,27 @@ def _found(path: Path, where: str, options: TextOptions) -> dict[str, TextRows]:
             mend=Padding(",", len(names)) if names[-1] == ELEMENTS else None,
             filled_only=True,
             notes=(judged.note,) if judged.note else (),
-        ).with_units(dict(options.units))
+        )
         for stream, own in _groups(names).items()
     }
+
+
+def _timed(
+    path: Path, where: str, lines: Sequence[str], options: TextOptions
+) -> tuple[tables.Layout, stamps.Judged]:
+    texts = tuple(line.partition(",")[0] for line in lines[1:-1] if line)
+    layout = tables.Layout(
+        path,
+        where,
+        cells=tuple(_header(lines) or ()),
+        delimiter=",",
+        n_preamble=1,
+        header=lines[0].encode(),
+        nulls=nulls_of(options),
+        time_cell=0,
+        stamps=stamps.stamp_reader("iso", texts, tz=options.tz),
+    )
+    return layout, stamps.judge(TIME, texts, unit="iso", tz=options.tz)
 
 
 def _groups(names: Sequence[str]) -> dict[str, list[str]]:
@@ -191,3 +138,10 @@ def _groups(names: Sequence[str]) -> dict[str, list[str]]:
 def _column(name: str) -> Column:
     kind = "string" if name == ELEMENTS else "float64"
     return Column(name, kind, name, _UNITS.get(name.partition("_")[0]), fixed=True)
+
+
+_FINDER = Finder(_find, main="eeg")
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -15,17 +15,19 @@ Rules (the GUI's writer of versions 3 to 6; BrainFlow's board descriptions)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables, timebase
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
+    OWN,
     Claim,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
@@ -33,18 +35,11 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
-    pick,
 )
 from mmprep.tables import stamps
 from mmprep.tables.packets import Cycle, find_cycle
-from mmprep.tables.rows import (
-    Counter,
-    TextRows,
-    convert_text_rows,
-    schema_of_text_rows,
-    stream_of_text_rows,
-)
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import Counter, TextTable
 
 READER = "openbci"
 SUFFIXES = (".txt", ".csv")
@@ -128,75 +123,10 @@ def is_ours(path: Path) -> bool:
     return bool(lines) and (_SIGNATURE.match(lines[0]) is not None or _brainflow(lines) is not None)
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the stream: as the file."""
-    return (claim.stem,)
-
-
 def device(path: Path) -> str | None:
     """Name the board."""
     lines = first_lines(path, HEAD_BYTES)
     return _head(lines, str(path)).board if lines else None
-
-
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file.
-
-    Raises
-    ------
-    DataError
-        The header is none of OpenBCI, or does not fit the rows.
-    """
-    rows = _rows(file_of(root, claim.files[0]), claim.files[0], options)
-    schema = schema_of_text_rows(rows, on_bad_row=options.on_bad_row, float32=options.float32)
-    return {claim.stem: schema}
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a file; see `tables.rows.convert_text_rows`.
-
-    Raises
-    ------
-    Widen
-        The schema is too narrow for a value.
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    UsageError
-        No such stream.
-    """
-    (name,) = claim.files
-    pick([claim.stem], stream, name)
-    return convert_text_rows(
-        _rows(file_of(root, name), name, options),
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        level=options.compression_level,
-        name=name,
-    )
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read a file as a stream."""
-    pick([path.name.partition(".")[0]], stream, str(path))
-    rows = _rows(path, str(path), options)
-    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
 
 
 def _head(lines: Sequence[str], where: str) -> _Head:
@@ -305,10 +235,15 @@ def _rate_of(texts: Sequence[str], board: _Board) -> Fraction | None:
     return Fraction(near[0]) if near else None
 
 
-# --- rows ----------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------
 
 
-def _rows(path: Path, where: str, options: TextOptions) -> TextRows:
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    (name,) = claim.files
+    return {OWN: partial(_table, file_of(root, name), name, options)}
+
+
+def _table(path: Path, where: str, options: TextOptions) -> TextTable:
     lines = first_lines(path, HEAD_BYTES)
     if not lines:
         raise DataError("the file is empty or damaged", where=where)
@@ -320,7 +255,7 @@ def _rows(path: Path, where: str, options: TextOptions) -> TextRows:
         )
     rate = options.rate_hz or head.rate_hz
     layout, time, note = _timed(_layout(path, where, head, options), head, rate)
-    return TextRows(
+    return TextTable(
         layout,
         tuple(_column(name) for name in head.names if name not in (TIME, FORMATTED)),
         time,
@@ -328,7 +263,7 @@ def _rows(path: Path, where: str, options: TextOptions) -> TextRows:
         counter=_counter(head, is_clock=layout.time_cell is None),
         text=frozenset({MARKER, "Marker Channel"} & set(head.names)),
         notes=(note,) if note else (),
-    ).with_units(dict(options.units))
+    )
 
 
 def _layout(path: Path, where: str, head: _Head, options: TextOptions) -> tables.Layout:
@@ -371,3 +306,10 @@ def _counter(head: _Head, *, is_clock: bool) -> Counter | None:
     values = [float(text) for text in head.texts(INDEX) if text.replace(".", "").isdigit()]
     cycle = find_cycle(values) or (CYTON_CYCLE if "Cyton" in (head.board or "Cyton") else None)
     return Counter(INDEX, cycle, is_clock=is_clock)
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

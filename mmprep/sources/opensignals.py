@@ -17,18 +17,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter as Count
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmprep import tables, timebase
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
+    OWN,
     Claim,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
@@ -36,19 +39,11 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
-    pick,
     start_of,
 )
 from mmprep.tables.packets import Cycle
-from mmprep.tables.rows import (
-    Counter,
-    Padding,
-    TextRows,
-    convert_text_rows,
-    schema_of_text_rows,
-    stream_of_text_rows,
-)
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.tables.schema import Column, TimeColumn
+from mmprep.tables.text import Counter, Padding, TextTable
 
 READER = "opensignals"
 SUFFIXES = (".txt", ".tsv")
@@ -100,76 +95,9 @@ def is_ours(path: Path) -> bool:
     return bool(lines) and lines[0].startswith(_SIGNATURES)
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams: the file's own, or the devices, by model and number, if several."""
-    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options))
-
-
 def device(path: Path) -> str | None:
     """Name the model of the first device."""
     return _devices(_header(path, str(path)), str(path))[0].model or None
-
-
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file; see `streams`.
-
-    Raises
-    ------
-    DataError
-        The header is none of OpenSignals, or lacks what is needed.
-    """
-    found = _found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options)
-    return {
-        stream: schema_of_text_rows(rows, on_bad_row=options.on_bad_row, float32=options.float32)
-        for stream, rows in found.items()
-    }
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a stream; see `tables.rows.convert_text_rows`.
-
-    Raises
-    ------
-    Widen
-        The schema is too narrow for a value.
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    UsageError
-        No such stream.
-    """
-    (name,) = claim.files
-    found = _found(file_of(root, name), name, claim.stem, options)
-    return convert_text_rows(
-        found[pick(list(found), stream, name)],
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        level=options.compression_level,
-        name=name,
-    )
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read a stream of a file; it must be named where there are several."""
-    found = _found(path, str(path), path.name.partition(".")[0], options)
-    rows = found[pick(list(found), stream, str(path))]
-    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
 
 
 def _header(path: Path, where: str) -> list[str]:
@@ -244,18 +172,21 @@ def _split(line: str) -> list[str]:
     return line.removesuffix("\t").split("\t")
 
 
-def _found(path: Path, where: str, stem: str, options: TextOptions) -> dict[str, TextRows]:
-    header = _header(path, where)
-    file = _File(path, where, tuple(header), tuple(_devices(header, where)))
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the devices of a file, by model and number; the stream is the file's own if alone."""
+    (name,) = claim.files
+    path = file_of(root, name)
+    header = _header(path, name)
+    file = _File(path, name, tuple(header), tuple(_devices(header, name)))
     n_cells, n_named = len(_split(header[-1])), len(file.cells(0))
     if n_cells != n_named:
         raise DataError(
-            f"{n_cells} cells, the header names {n_named} columns", where=f"{where}:{len(header)}"
+            f"{n_cells} cells, the header names {n_named} columns", where=f"{name}:{len(header)}"
         )
     if len(file.devices) == 1:
-        return {stem: _rows(file, 0, options)}
+        return {OWN: partial(_table, file, 0, options)}
     return {
-        f"{device.model or 'device'}_{k + 1}": _rows(file, k, options)
+        f"{device.model or 'device'}_{k + 1}": partial(_table, file, k, options)
         for k, device in enumerate(file.devices)
     }
 
@@ -285,7 +216,7 @@ class _File:
         return tuple(Column(name, source_name=said) for name, said in zip(names, own, strict=True))
 
 
-def _rows(file: _File, index: int, options: TextOptions) -> TextRows:
+def _table(file: _File, index: int, options: TextOptions) -> TextTable:
     device, cells = file.devices[index], file.cells(index)
     rate = options.rate_hz or device.rate_hz
     start = start_of(device.start, options.tz)
@@ -297,7 +228,7 @@ def _rows(file: _File, index: int, options: TextOptions) -> TextRows:
         nulls=nulls_of(options),
         rate=tables.RateTime(rate, start.ns),
     )
-    return TextRows(
+    return TextTable(
         layout,
         file.columns(index),
         TimeColumn("rate", absolute=start.absolute),
@@ -307,4 +238,11 @@ def _rows(file: _File, index: int, options: TextOptions) -> TextRows:
         if COUNTER in cells
         else None,
         notes=(start.note,) if start.note else (),
-    ).with_units(dict(options.units))
+    )
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -15,18 +15,18 @@ Rules (files of a Polar Verity Sense; Polar's SDK, "Time system in Polar sensors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.signals import Stream
 from mmprep.sources import base
-from mmprep.sources.base import Claim, TextOptions, TextTable, beside, file_of
+from mmprep.sources.base import OWN, Claim, Finder, Looks, TextOptions, beside, file_of
 from mmprep.tables import stamps
-from mmprep.tables.schema import Column, TableSchema
+from mmprep.tables.schema import Column
+from mmprep.tables.text import TextTable
 
 READER = "polar"
 SUFFIXES = (".txt", ".csv")
@@ -75,54 +75,11 @@ def stream_of(path: Path) -> str | None:
     return next((stream for word, stream in _STREAMS.items() if word in cells), "OTHER")
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at the files of an item.
-
-    Raises
-    ------
-    DataError
-        A file is damaged.
-    UsageError
-        `--time` names a column that is not there.
-    """
-    found = {}
-    for name in claim.files:
-        path = file_of(root, name)
-        found[stream_of(path) or ""] = base.schema_of(_table(path, name, options), options)
-    return found
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of one stream.
-
-    Raises
-    ------
-    DataError
-        No such stream, or a bad row where the policy is `fail`.
-    """
-    for name in claim.files:
-        path = file_of(root, name)
-        if stream_of(path) == stream:
-            place = base.Target(target, id, name, n_threads, rejects, hasher)
-            return base.write_text(_table(path, name, options), schema, place, options)
-    raise DataError(f"no stream {stream!r}", where=claim.id_path or str(root))
-
-
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read one file as a stream; markers give events without channels."""
-    return base.read_text(_table(path, str(path), options), options, name)
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    paths = {name: file_of(root, name) for name in claim.files}
+    return {
+        stream_of(path) or OWN: partial(_table, path, name, options) for name, path in paths.items()
+    }
 
 
 def _table(path: Path, where: str, options: TextOptions) -> TextTable:
@@ -207,3 +164,9 @@ def _by_sensor(table: TextTable, texts: Sequence[str], options: TextOptions) -> 
     time = replace(table.time, unit="ns", evidence="given", absolute=True)
     layout = replace(table.layout, stamps=reader)
     return replace(table, layout=layout, time=time, notes=(UNCERTAIN,))
+
+
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

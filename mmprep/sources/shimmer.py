@@ -15,19 +15,21 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
+    OWN,
     Claim,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
@@ -35,17 +37,10 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
-    pick,
 )
 from mmprep.tables import stamps
-from mmprep.tables.rows import (
-    Padding,
-    TextRows,
-    convert_text_rows,
-    schema_of_text_rows,
-    stream_of_text_rows,
-)
-from mmprep.tables.schema import Column, TableSchema
+from mmprep.tables.schema import Column
+from mmprep.tables.text import Padding, TextTable
 from mmprep.timebase import NS_PER_S
 
 READER = "shimmer"
@@ -97,76 +92,9 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     return found
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams: the file's own, or the devices where there are several."""
-    return tuple(_found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options))
-
-
 def device(path: Path) -> str:
     """Name the device."""
     return "Shimmer"
-
-
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file; see `streams`.
-
-    Raises
-    ------
-    DataError
-        The file is none of Consensys.
-    """
-    found = _found(file_of(root, claim.files[0]), claim.files[0], claim.stem, options)
-    return {
-        stream: schema_of_text_rows(rows, on_bad_row=options.on_bad_row, float32=options.float32)
-        for stream, rows in found.items()
-    }
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a stream; see `tables.rows.convert_text_rows`.
-
-    Raises
-    ------
-    Widen
-        The schema is too narrow for a value.
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    UsageError
-        No such stream.
-    """
-    (name,) = claim.files
-    found = _found(file_of(root, name), name, claim.stem, options)
-    return convert_text_rows(
-        found[pick(list(found), stream, name)],
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        level=options.compression_level,
-        name=name,
-    )
-
-
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read a stream of a file; it must be named where there are several."""
-    found = _found(path, str(path), path.name.partition(".")[0], options)
-    rows = found[pick(list(found), stream, str(path))]
-    return stream_of_text_rows(rows, name, options=tables.ReadOptions(options.on_bad_row))
 
 
 def _head(lines: Sequence[str]) -> _Head | None:
@@ -193,18 +121,21 @@ def _has_time_unit(head: _Head) -> bool:
     return all(head.units[index].startswith(("ms", "yyyy")) for index in head.times().values())
 
 
-def _found(path: Path, where: str, stem: str, options: TextOptions) -> dict[str, TextRows]:
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the devices of a file; the stream is the file's own where there is one."""
+    (name,) = claim.files
+    path = file_of(root, name)
     head = _head(first_lines(path, HEAD_BYTES))
     if head is None:
-        raise DataError("no header of Shimmer Consensys (names, then units)", where=where)
+        raise DataError("no header of Shimmer Consensys (names, then units)", where=name)
     devices = list(head.times())
     return {
-        device if len(devices) > 1 else stem: _rows(path, where, head, device, options)
+        device if len(devices) > 1 else OWN: partial(_table, path, name, head, device, options)
         for device in devices
     }
 
 
-def _rows(path: Path, where: str, head: _Head, device: str, options: TextOptions) -> TextRows:
+def _table(path: Path, where: str, head: _Head, device: str, options: TextOptions) -> TextTable:
     time_cell = head.times()[device]
     texts = _texts(head, time_cell)
     is_text = head.units[time_cell].startswith("yyyy")
@@ -225,14 +156,14 @@ def _rows(path: Path, where: str, head: _Head, device: str, options: TextOptions
         stamps=stamps.stamp_reader(judged.time.unit, texts, tz=options.tz),
     )
     padding = Padding(head.delimiter, len(layout.cells))
-    return TextRows(
+    return TextTable(
         layout,
         _columns(head, device, time_cell),
         judged.time,
         rate_hz=options.rate_hz or _rate(texts, judged.time.unit),
         mend=_Mend(padding if head.ends_in_delimiter else None, dates=is_text),
         notes=(judged.note,) if judged.note else (),
-    ).with_units(dict(options.units))
+    )
 
 
 def _texts(head: _Head, cell: int) -> tuple[str, ...]:
@@ -298,3 +229,10 @@ def _rate(texts: Sequence[str], unit: str) -> Fraction | None:
     ticks = CRYSTAL_HZ * regular.mean() / NS_PER_S
     is_near = abs(round(ticks) / ticks - 1) <= TOLERANCE
     return Fraction(CRYSTAL_HZ, round(ticks)) if is_near else None
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

@@ -15,24 +15,28 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.signals import Stream
 from mmprep.sources.base import (
+    OWN,
     Claim,
+    Finder,
+    Looks,
     TextOptions,
     beside,
     file_of,
     is_companion,
     known_suffix,
+    nulls_of,
 )
 from mmprep.tables import feed, stamps
 from mmprep.tables.schema import EVIDENCE, Column, TableSchema, TimeColumn
+from mmprep.tables.target import TableFacts, Target
+from mmprep.tables.text import TextTable
 
 READER = "text"
 SUFFIXES = (".tsv", ".csv", ".tab")
@@ -68,29 +72,15 @@ def claim(folder: str, names: Sequence[str], root: Path, *, named: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class Sniffed:
-    """What was found out about one file."""
+    """What was found out about one file; `texts` are its first stamps."""
 
-    layout: tables.Layout
-    columns: tuple[Column, ...]
-    time: TimeColumn
+    table: TextTable
     texts: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Look at a file: its columns with the kinds seen so far, and its time.
-
-    Raises
-    ------
-    DataError
-        The file is empty or damaged, has a doubled column, or neither a time column nor a rate.
-    UsageError
-        An option names a column that is not there.
-    """
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     (name,) = claim.files
-    sniffed = sniff(file_of(root, name), name, options)
-    columns = tables.sample_columns(sniffed.layout, sniffed.columns, options.on_bad_row)
-    return {claim.stem: TableSchema(columns, sniffed.time, options.float32)}
+    return {OWN: lambda: sniff(file_of(root, name), name, options).table}
 
 
 def write(
@@ -98,67 +88,24 @@ def write(
     root: Path,
     stream: str,
     schema: TableSchema,
-    target: Path,
+    target: Target,
     *,
-    id: str,
     options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write the table of a file; see `tables.convert_text`.
-
-    Raises
-    ------
-    Widen
-        The schema is too narrow for a value of this file.
-    DataError
-        A bad row, where the policy is `fail`; or the file cannot be read.
-    """
+) -> TableFacts:
+    """Write the table of a file; see `Finder.write`."""
     (name,) = claim.files
     sniffed = sniff(file_of(root, name), name, options)
-    facts = tables.convert_text(
-        _settled(sniffed, schema, options),
-        schema,
-        target,
-        item_id=id,
-        options=tables.ReadOptions(options.on_bad_row, n_threads, hasher=hasher),
-        rejects=rejects,
-        rate_hz=options.rate_hz,
-        level=options.compression_level,
-        name=name,
-    )
-    return replace(facts, notes=sniffed.notes + facts.notes)
+    return _settled(sniffed, schema, options).write(schema, target, options.on_bad_row)
 
 
-def read_stream(path: Path, options: TextOptions, name: str) -> Stream:
-    """Read the numeric channels of a text file as a stream.
-
-    Raises
-    ------
-    DataError, UsageError
-        As `probe` and `write`.
-    """
-    sniffed = sniff(path, str(path), options)
-    columns = tables.sample_columns(sniffed.layout, sniffed.columns, options.on_bad_row)
-    read = tables.stream_of_text(
-        sniffed.layout,
-        columns,
-        name,
-        options=tables.ReadOptions(options.on_bad_row),
-        absolute=sniffed.time.absolute,
-    )
-    return replace(read, nominal_rate_hz=options.rate_hz or read.nominal_rate_hz)
-
-
-def _settled(sniffed: Sniffed, schema: TableSchema, options: TextOptions) -> tables.Layout:
+def _settled(sniffed: Sniffed, schema: TableSchema, options: TextOptions) -> TextTable:
     """Take the stream's time unit where the file's own says little."""
-    own, shared = sniffed.time, schema.time
-    weak = EVIDENCE.index(own.evidence) < EVIDENCE.index("size")
-    if sniffed.layout.stamps is None or not weak or shared.unit not in stamps.DECIMALS:
-        return sniffed.layout
+    table, shared = sniffed.table, schema.time
+    weak = EVIDENCE.index(table.time.evidence) < EVIDENCE.index("size")
+    if table.layout.stamps is None or not weak or shared.unit not in stamps.DECIMALS:
+        return table
     reader = stamps.stamp_reader(shared.unit, sniffed.texts, tz=options.tz)
-    return replace(sniffed.layout, stamps=reader)
+    return replace(table, layout=replace(table.layout, stamps=reader))
 
 
 # --- finding out ---
@@ -231,7 +178,7 @@ def sniff(path: Path, where: str, options: TextOptions) -> Sniffed:
         encoding=encoding,
         n_preamble=n_preamble,
         header=header or b"",
-        nulls=tuple(dict.fromkeys((*tables.NULLS, *options.null))),
+        nulls=nulls_of(options),
         time_cell=time_cell,
         rate=tables.RateTime(options.rate_hz) if options.rate_hz and time_cell is None else None,
     )
@@ -412,14 +359,23 @@ def _with_time(
     notes: tuple[str, ...],
 ) -> Sniffed:
     columns = _columns(layout, cells, options)
+    table = TextTable(
+        layout,
+        columns,
+        TimeColumn("rate", "given"),
+        rate_hz=options.rate_hz,
+        text=frozenset(column.name for column in columns),
+        notes=notes,
+    )
     if layout.time_cell is None:
-        return Sniffed(layout, columns, TimeColumn("rate", "given"), (), notes)
+        return Sniffed(table, ())
     texts = _stamp_texts(layout, head)
     name = cells[layout.time_cell] or ""
     judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz)
     reader = stamps.stamp_reader(judged.time.unit, texts, tz=options.tz)
     notes = (*notes, judged.note) if judged.note else notes
-    return Sniffed(replace(layout, stamps=reader), columns, judged.time, texts, notes)
+    layout = replace(layout, stamps=reader)
+    return Sniffed(replace(table, layout=layout, time=judged.time, notes=notes), texts)
 
 
 def _stamp_texts(layout: tables.Layout, head: _Head) -> tuple[str, ...]:
@@ -432,11 +388,17 @@ def _stamp_texts(layout: tables.Layout, head: _Head) -> tuple[str, ...]:
 def _columns(
     layout: tables.Layout, cells: Sequence[str | None], options: TextOptions
 ) -> tuple[Column, ...]:
-    units, kinds = dict(options.units), dict(options.kinds)
+    kinds = dict(options.kinds)
     columns = []
     for name, index in layout.channels.items():
         source = cells[index] or name
-        unit = units.get(source) or stamps.named_unit(source)[1]
+        unit = stamps.named_unit(source)[1]
         kind = kinds.get(source)
         columns.append(Column(name, kind or "null", source, unit, fixed=kind is not None))
     return tuple(columns)
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+read_stream = _FINDER.read_stream

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,10 @@ from numpy.typing import NDArray
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.signals import Stream
-from mmprep.sources.base import (
-    TRIALS,
-    Claim,
-    Rows,
-    TextOptions,
-    Trials,
-    beside,
-    deap_trials,
-    file_of,
-    pick,
-    stream_of_rows,
-    write_rows,
-    write_trials,
-)
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
+from mmprep.sources.trials import TRIALS, Trials, deap_trials
+from mmprep.tables.arrays import ArrayTable, Rows
+from mmprep.tables.schema import TimeColumn
 from mmprep.tables.stamps import row_stamps
 
 READER = "unpickle"
@@ -203,62 +191,26 @@ def _deap_names() -> Iterator[str]:
     yield TRIALS
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schemas; they are known beforehand.
-
-    Raises
-    ------
-    DataError
-        The pickle holds anything but arrays.
-    """
-    return _schemas(_content(file_of(root, claim.id_path), claim.id_path), options)
-
-
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write one stream of a file.
-
-    Raises
-    ------
-    DataError
-        The pickle holds anything but arrays, or none of a known layout.
-    """
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     content = _content(file_of(root, claim.id_path), claim.id_path)
     if isinstance(content, Trials):
-        return write_trials(content, stream, schema, target, id=id, options=options)
-    return write_rows(
-        target,
-        schema,
-        _blocks(content, stream),
-        id=id,
-        rate_hz=_WESAD_PARTS[stream].rate_hz,
-        options=options,
-    )
+        return content.tables()
+    return {stream: partial(_table, stream, data) for stream, data in content.items()}
 
 
-def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
-) -> Stream:
-    """Read one stream of a file."""
-    content = _content(path, str(path))
-    schemas = _schemas(content, options)
-    chosen = pick(tuple(schemas), stream, str(path))
-    if isinstance(content, Trials):
-        blocks, rate_hz = content.blocks(chosen), content.rate_hz(chosen)
-    else:
-        blocks, rate_hz = _blocks(content, chosen), _WESAD_PARTS[chosen].rate_hz
-    return stream_of_rows(name, schemas[chosen], blocks, rate_hz=rate_hz)
+def _table(stream: str, data: NDArray[Any]) -> ArrayTable:
+    part, kind = _WESAD_PARTS[stream], "int64" if stream == "label" else "float64"
+    columns = tables.declared((name, part.unit, kind) for name in part.channels)
+    time = TimeColumn("rate", "given")
+    return ArrayTable(columns, time, part.rate_hz, partial(_give, data, part))
+
+
+def _give(data: NDArray[Any], part: _Part, take: Callable[[Rows], None], notes: list[str]) -> None:
+    for begin in range(0, len(data), BLOCK_ROWS):
+        block = data[begin : begin + BLOCK_ROWS]
+        rows = np.arange(begin, begin + len(block), dtype=np.int64)
+        columns = {name: block[:, k] for k, name in enumerate(part.channels)}
+        take(Rows(row_stamps(0, part.rate_hz, rows), columns))
 
 
 _Arrays = Mapping[str, NDArray[Any]]
@@ -285,33 +237,7 @@ def _array(found: Any, stream: str, where: str) -> NDArray[Any]:
     return data.reshape(-1, n)
 
 
-def _schemas(content: Trials | _Arrays, options: TextOptions) -> dict[str, TableSchema]:
-    if isinstance(content, Trials):
-        return content.schemas(options)
-    units = dict(options.units)
-    return {
-        stream: TableSchema(
-            tuple(
-                Column(name, _kind(stream), name, units.get(name, part.unit), fixed=True)
-                for name in part.channels
-            ),
-            TimeColumn("rate", "given"),
-            options.float32,
-        )
-        for stream, part in _WESAD_PARTS.items()
-    }
-
-
-def _kind(stream: str) -> str:
-    return "int64" if stream == "label" else "float64"
-
-
-def _blocks(content: _Arrays, stream: str) -> Iterator[Rows]:
-    if stream not in content:
-        raise DataError(f"no stream {stream!r}; there are {', '.join(content)}")
-    data, part = content[stream], _WESAD_PARTS[stream]
-    for begin in range(0, len(data), BLOCK_ROWS):
-        block = data[begin : begin + BLOCK_ROWS]
-        rows = np.arange(begin, begin + len(block), dtype=np.int64)
-        columns = {name: block[:, k] for k, name in enumerate(part.channels)}
-        yield Rows(row_stamps(0, part.rate_hz, rows), columns)
+_FINDER = Finder(_find)
+probe = _FINDER.probe
+write = _FINDER.write
+read_stream = _FINDER.read_stream

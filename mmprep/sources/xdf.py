@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -32,17 +33,9 @@ from numpy.typing import NDArray
 from mmprep import tables
 from mmprep.errors import DataError
 from mmprep.signals import Stream
-from mmprep.sources.base import (
-    Claim,
-    Rows,
-    RowWriter,
-    TextOptions,
-    beside,
-    file_of,
-    pick,
-    stream_of_rows,
-)
-from mmprep.tables.schema import Column, TableSchema, TimeColumn
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of, pick
+from mmprep.tables.arrays import ArrayTable, Rows
+from mmprep.tables.schema import TimeColumn
 from mmprep.timebase import NS_PER_S, Fixes, IntArray, rate
 
 READER = "xdf"
@@ -111,20 +104,19 @@ def _opened(path: Path) -> Any:
     return gzip.open(path, "rb") if is_packed else path.open("rb")
 
 
-def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
-    """Name the streams of a file; its samples are skipped."""
-    return tuple(_open(claim, root))
+def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
+    """Find the streams of a file, as their headers have them; samples are skipped."""
+    path = file_of(root, claim.id_path)
+    found = _scan(path, claim.id_path)
+    return {name: partial(_table, path, known) for name, known in found.items()}
 
 
-def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSchema]:
-    """Give the schema of each stream, as its header has it.
-
-    Raises
-    ------
-    DataError
-        There is no stream, or the file is no XDF.
-    """
-    return {name: _schema(known, options) for name, known in _open(claim, root).items()}
+def _table(path: Path, known: _Known) -> ArrayTable:
+    kind = "string" if known.is_text else "int64" if known.is_whole else "float64"
+    columns = tables.declared((label, unit, kind) for label, unit in known.channels)
+    time = TimeColumn("s", "given", absolute=False, source_name="time_stamps")
+    give = partial(_give, path, known, [column.name for column in columns])
+    return ArrayTable(columns, time, known.rate_of_rows, give)
 
 
 def clock(claim: Claim, root: Path, stream: str, options: TextOptions) -> Fixes | None:
@@ -152,42 +144,10 @@ def _fixes(known: _Known) -> Fixes | None:
     return Fixes(device_ns, device_ns + _ns(pairs[:, 1]))
 
 
-def write(
-    claim: Claim,
-    root: Path,
-    stream: str,
-    schema: TableSchema,
-    target: Path,
-    *,
-    id: str,
-    options: TextOptions,
-    n_threads: int = 1,
-    rejects: Path | None = None,
-    hasher: Callable[[], Any] | None = None,
-) -> tables.TableFacts:
-    """Write one stream of a file.
-
-    Raises
-    ------
-    DataError, UsageError
-        The file is no XDF; there is no such stream.
-    """
-    found = _open(claim, root)
-    known = _chosen(found, stream, claim.id_path)
-    writer = RowWriter(target, schema, id=id, rate_hz=known.rate_of_rows, options=options)
-    try:
-        notes = _read(file_of(root, claim.id_path), known, writer.put)
-        is_first = stream == next(iter(found))
-        return writer.finish([f"{claim.id_path}: {note}" for note in notes if is_first])
-    except BaseException:
-        writer.abort()
-        raise
-
-
 def read_stream(
     path: Path, options: TextOptions, name: str, *, stream: str | None = None
 ) -> Stream:
-    """Read one stream of a file.
+    """Read one stream of a file; see `Finder.read_stream`.
 
     Parameters
     ----------
@@ -195,10 +155,10 @@ def read_stream(
         Its name, `name/type`, or its place in the file, from 0. May be left out where there is
         but one.
     """
-    known = _chosen(_scan(path, str(path)), stream, str(path))
-    rows: list[Rows] = []
-    _read(path, known, rows.append)
-    return stream_of_rows(name, _schema(known, options), rows, rate_hz=known.rate_of_rows)
+    found = _scan(path, str(path))
+    known = _chosen(found, stream, str(path))
+    chosen = next(own for own, other in found.items() if other is known)
+    return _FINDER.read_stream(path, options, name, stream=chosen)
 
 
 def _chosen(found: dict[str, _Known], stream: str | None, where: str) -> _Known:
@@ -206,17 +166,6 @@ def _chosen(found: dict[str, _Known], stream: str | None, where: str) -> _Known:
     if len(typed) == 1:
         return typed[0]
     return found[pick(tuple(found), stream, where)]
-
-
-def _schema(known: _Known, options: TextOptions) -> TableSchema:
-    kind = "string" if known.is_text else "int64" if known.is_whole else "float64"
-    columns: dict[str, Column] = {}
-    for label, unit in known.channels:
-        name = tables.table_name(label, columns)
-        unit_ = dict(options.units).get(label, unit)
-        columns[name] = Column(name, kind, label, unit_, fixed=True)
-    time = TimeColumn("s", "given", absolute=False, source_name="time_stamps")
-    return TableSchema(tuple(columns.values()), time, options.float32)
 
 
 # Headers and clock offsets ------------------------------------------------------------------------
@@ -340,11 +289,8 @@ def _fit(name: str) -> str:
 class _Sink:
     """Take the chunks of a stream from pyxdf, and give rows on in larger blocks."""
 
-    def __init__(self, known: _Known, take: Callable[[Rows], None]) -> None:
-        self._names: dict[str, int] = {}
-        for index, (label, _) in enumerate(known.channels):
-            self._names[tables.table_name(label, self._names)] = index
-        self._known, self._take = known, take
+    def __init__(self, known: _Known, names: Sequence[str], take: Callable[[Rows], None]) -> None:
+        self._known, self._names, self._take = known, names, take
         self._stamps: list[NDArray[np.float64]] = []
         self._values: list[Any] = []
         self._n = 0
@@ -371,8 +317,8 @@ class _Sink:
         """Give on what is kept."""
         if self._n:
             stamps = _ns(np.concatenate(self._stamps))
-            table = self._table()
-            self._take(Rows(stamps, {name: table[:, k] for name, k in self._names.items()}))
+            columns = zip(self._names, self._table().T, strict=True)
+            self._take(Rows(stamps, dict(columns)))
         self._stamps, self._values, self._n = [], [], 0
 
     def _table(self) -> NDArray[Any]:
@@ -393,12 +339,18 @@ def _ns(seconds: NDArray[np.float64]) -> IntArray:
     return np.asarray(np.where(sound == seconds, ns, tables.NULL_STAMP_NS))
 
 
-def _read(path: Path, known: _Known, take: Callable[[Rows], None]) -> list[str]:
-    """Read the samples of one stream; give what pyxdf has to say."""
+def _give(
+    path: Path,
+    known: _Known,
+    names: Sequence[str],
+    take: Callable[[Rows], None],
+    notes: list[str],
+) -> None:
+    """Give the samples of one stream, and what pyxdf has to say."""
     import pyxdf
 
-    sink = _Sink(known, take)
-    with _listening("pyxdf") as notes:
+    sink = _Sink(known, names, take)
+    with _listening("pyxdf") as said:
         try:
             pyxdf.load_xdf(
                 str(path),
@@ -412,7 +364,7 @@ def _read(path: Path, known: _Known, take: Callable[[Rows], None]) -> list[str]:
     if sink.fault is not None:
         raise sink.fault
     sink.flush()
-    return list(dict.fromkeys(notes))
+    notes += dict.fromkeys(said)
 
 
 class _Notes(logging.Handler):
@@ -438,3 +390,9 @@ def _listening(name: str) -> Iterator[list[str]]:
     finally:
         logger.removeHandler(handler)
         logger.propagate = was
+
+
+_FINDER = Finder(_find)
+streams = _FINDER.streams
+probe = _FINDER.probe
+write = _FINDER.write

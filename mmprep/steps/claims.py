@@ -263,10 +263,6 @@ def _stream_names(claim: Claim, root: Path) -> tuple[str, ...]:
     """Give the streams of a claim, as far as they are known before the look."""
     if claim.reader in _MEDIA:
         return ()
-    if claim.reader == e4.READER:
-        return tuple(PurePosixPath(name).stem for name in claim.files)
-    if claim.reader == text.READER:
-        return (claim.stem,)
     listed = getattr(TABLE_READERS[claim.reader], "streams", None)
     return tuple(listed(claim, root, TextOptions())) if listed is not None else ()
 

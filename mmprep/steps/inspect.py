@@ -178,27 +178,25 @@ def _raw(path: Path, options: TextOptions) -> Facts:
 
 def _claimed(path: Path, name: str, claim: Claim, options: TextOptions) -> Facts:
     reader = TABLE_READERS[name]
-    own = tuple(reader.probe(claim, path.parent, options))
-    chosen = [{"stream": stream} if len(own) > 1 else {} for stream in own]
     streams = [
-        _measured(reader.read_stream(path, options, stream, **which))
-        for stream, which in zip(own, chosen, strict=True)
+        _measured(reader.read_stream(path, options, stream, stream=stream))
+        for stream in reader.probe(claim, path.parent, options)
     ]
     return {"kind": "table", "reader": name, "streams": streams}
 
 
 def _text(path: Path, options: TextOptions) -> Facts:
-    sniffed = text.sniff(path, str(path), options)
+    table = text.sniff(path, str(path), options).table.with_units(dict(options.units))
+    schema = table.schema("skip")
     stream = text.read_stream(path, options, path.name.partition(".")[0])
-    columns = tables.sample_columns(sniffed.layout, sniffed.columns, "skip")
     return {
         "kind": "table",
         "reader": "text",
-        "encoding": sniffed.layout.encoding,
-        "delimiter": sniffed.layout.delimiter,
-        "time_column": sniffed.time.source_name or None,
-        "time_unit": sniffed.time.unit,
-        "schema": [{"name": c.name, "type": c.kind, "unit": c.unit} for c in columns],
+        "encoding": table.layout.encoding,
+        "delimiter": table.layout.delimiter,
+        "time_column": table.time.source_name or None,
+        "time_unit": table.time.unit,
+        "schema": [{"name": c.name, "type": c.kind, "unit": c.unit} for c in schema.columns],
         "streams": [_measured(stream)],
     }
 

@@ -70,20 +70,19 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
 def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
+    options = options_of(task.spec["options"])
     name = files.portable(f"tables/{stream}/{item.id}.parquet")
     rejects = files.portable(f"rejects/{stream}/{item.id}.tsv")
-    facts = TABLE_READERS[claim.reader].write(
-        claim,
-        root,
-        own,
-        schema_of(task.spec["schemas"][stream]),
+    target = tables.Target(
         findings.target(name),
-        id=item.id,
-        options=options_of(task.spec["options"]),
-        n_threads=n_threads,
+        item.id,
         rejects=findings.job.folder / rejects,
+        level=options.compression_level,
+        n_threads=n_threads,
         hasher=files.running_digest,
     )
+    schema = schema_of(task.spec["schemas"][stream])
+    facts = TABLE_READERS[claim.reader].write(claim, root, own, schema, target, options=options)
     findings.written(name)
     if facts.rejects is not None:
         findings.written(rejects)
@@ -94,7 +93,7 @@ def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> N
         "clock": findings.clock,
     }
     findings.n_rejected += facts.n_rejected
-    findings.notes += facts.notes
+    findings.notes += [note for note in facts.notes if note not in findings.notes]
     findings.job.digests.update({str(root / k): text for k, text in facts.input_digests.items()})
     _time(findings, facts)
 

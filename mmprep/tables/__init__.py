@@ -1,13 +1,6 @@
 """Tables: specs, kinds and units of columns; blocks of text; Parquet. Sole owner of pyarrow."""
 
-from mmprep.tables.convert import (
-    BAD_ROW_POLICIES,
-    ReadOptions,
-    TableFacts,
-    convert_text,
-    sample_columns,
-    stream_of_text,
-)
+from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
 from mmprep.tables.parquet import (
     TableInfo,
     TableWriter,
@@ -20,40 +13,52 @@ from mmprep.tables.parquet import (
     write_table,
 )
 from mmprep.tables.parse import NULLS, Layout, RateTime
+from mmprep.tables.rowreader import BAD_ROW_POLICIES, ReadOptions, sample_columns
 from mmprep.tables.schema import (
     Column,
     TableSchema,
     TimeColumn,
     Widen,
     conform,
+    declared,
     merge_schemas,
     table_name,
 )
 from mmprep.tables.stamps import NULL_STAMP_NS
+from mmprep.tables.target import TableFacts, Target
+from mmprep.tables.text import Counter, Padding, Part, TextTable, keys_of
 
 __all__ = [
     "BAD_ROW_POLICIES",
+    "BLOCK_BYTES",
     "NULLS",
     "NULL_STAMP_NS",
+    "ArrayTable",
     "Column",
+    "Counter",
     "Layout",
+    "Padding",
+    "Part",
     "RateTime",
     "ReadOptions",
+    "Rows",
     "TableFacts",
     "TableInfo",
     "TableSchema",
     "TableWriter",
+    "Target",
+    "TextTable",
     "TimeColumn",
     "TimeFacts",
     "Widen",
     "conform",
-    "convert_text",
+    "declared",
     "iter_stream",
+    "keys_of",
     "merge_schemas",
     "read_columns",
     "read_stream",
     "sample_columns",
-    "stream_of_text",
     "table_info",
     "table_name",
     "write_stream",

@@ -151,6 +151,22 @@ def table_name(source_name: str, taken: Iterable[str] = ()) -> str:
     return name
 
 
+def with_units(columns: Iterable[Column], units: Mapping[str, str]) -> tuple[Column, ...]:
+    """Give columns the units that are said of them by their name in the source or here."""
+    return tuple(
+        replace(c, unit=units.get(c.source_name, units.get(c.name, c.unit))) for c in columns
+    )
+
+
+def declared(channels: Iterable[tuple[str, str | None, str]]) -> tuple[Column, ...]:
+    """Give the columns of channels of a known kind: (label, unit, kind) each."""
+    columns: dict[str, Column] = {}
+    for label, unit, kind in channels:
+        name = table_name(label, columns)
+        columns[name] = Column(name, kind, label, unit, fixed=True)
+    return tuple(columns.values())
+
+
 @dataclass(slots=True)
 class _Union:
     columns: dict[str, Column] = field(default_factory=dict)

@@ -41,7 +41,9 @@ def convert(root, stream, folder="sub-01/func", **options):
     for claim in claims(root, folder):
         if f"_{stream.partition('-')[0]}." in claim.id_path:
             schema = bids.probe(claim, root, settings)[stream]
-            return bids.write(claim, root, stream, schema, target, id="s", options=settings), target
+            return bids.write(
+                claim, root, stream, schema, tables.Target(target, "s"), options=settings
+            ), target
     raise LookupError(stream)
 
 
@@ -181,7 +183,9 @@ def test_real_physio_equals_plain_reading(shared, tmp_path):
     target, name = tmp_path / "t.parquet", "sub-01_task-cuedSGT_run-01_physio.tsv.gz"
     (claim,) = (c for c in claims(root, "") if c.id_path == name)
     schema = bids.probe(claim, root, TextOptions())["physio"]
-    facts = bids.write(claim, root, "physio", schema, target, id="s", options=TextOptions())
+    facts = bids.write(
+        claim, root, "physio", schema, tables.Target(target, "s"), options=TextOptions()
+    )
     read = tables.read_stream(target, "p")
     wanted = pd.read_csv(root / name, sep="\t", header=None)
     assert (facts.rate_hz, facts.rows, read.channels) == (50, 26000, ("cardiac", "respiratory"))
@@ -196,7 +200,9 @@ def test_real_events_equal_plain_reading(shared, tmp_path):
     for claim in found:
         target = tmp_path / "t.parquet"
         schema = bids.probe(claim, root, TextOptions())["events"]
-        facts = bids.write(claim, root, "events", schema, target, id="s", options=TextOptions())
+        facts = bids.write(
+            claim, root, "events", schema, tables.Target(target, "s"), options=TextOptions()
+        )
         wanted = pd.read_csv(root / claim.id_path, sep="\t", na_values="n/a", encoding="utf-8-sig")
         read = tables.read_stream(target, "e")
         assert facts.rows == len(wanted)

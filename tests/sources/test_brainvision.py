@@ -61,7 +61,7 @@ def convert(header, stream, out, **options):
     schema = brainvision.probe(claimed(header), root, settings)[stream]
     target = out / "out.parquet"
     facts = brainvision.write(
-        claimed(header), root, stream, schema, target, id="P1", options=settings
+        claimed(header), root, stream, schema, tables.Target(target, "P1"), options=settings
     )
     return facts, target
 

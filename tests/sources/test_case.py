@@ -28,7 +28,9 @@ def convert(folder, stream, **options):
     claims = case.claim("", [path.name for path in folder.iterdir()], folder)
     (claim,) = (claim for claim in claims if stream in claim.id_path)
     schema = case.probe(claim, folder, settings)[stream]
-    return case.write(claim, folder, stream, schema, target, id="sub1", options=settings), target
+    return case.write(
+        claim, folder, stream, schema, tables.Target(target, "sub1"), options=settings
+    ), target
 
 
 def test_two_files_of_a_subject_have_one_stem(folder):

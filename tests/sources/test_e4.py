@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mmprep import tables
-from mmprep.errors import DataError
+from mmprep.errors import DataError, UsageError
 from mmprep.sources import e4
 from mmprep.sources.base import TextOptions
 
@@ -48,7 +48,9 @@ def convert(folder, stream, out, **options):
     claim = claimed(folder)
     schema = e4.probe(claim, folder, settings)[stream]
     target = out / f"{stream}.parquet"
-    return e4.write(claim, folder, stream, schema, target, id="S2", options=settings), target
+    return e4.write(
+        claim, folder, stream, schema, tables.Target(target, "S2"), options=settings
+    ), target
 
 
 def test_claim_is_the_whole_folder_without_the_info(session):
@@ -131,9 +133,14 @@ def test_rate_of_zero_is_refused(session, tmp_path):
 
 def test_unknown_stream_is_refused(session, tmp_path):
     schema = e4.probe(claimed(session), session, TextOptions())["EDA"]
-    with pytest.raises(DataError, match="no stream 'BVP'"):
+    with pytest.raises(UsageError, match="no stream 'BVP'"):
         e4.write(
-            claimed(session), session, "BVP", schema, tmp_path / "o", id="i", options=TextOptions()
+            claimed(session),
+            session,
+            "BVP",
+            schema,
+            tables.Target(tmp_path / "o", "i"),
+            options=TextOptions(),
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources import edf
-from mmprep.sources.base import TextOptions
+from mmprep.sources.base import LOCAL_NOTE, TextOptions
 
 FILES = (
     "duplicate_channel_labels.edf",
@@ -73,7 +73,9 @@ def convert(path, stream, out, **options):
     settings = TextOptions(**options)
     schema = edf.probe(claimed(path), path.parent, settings)[stream]
     target = out / "out.parquet"
-    facts = edf.write(claimed(path), path.parent, stream, schema, target, id="P1", options=settings)
+    facts = edf.write(
+        claimed(path), path.parent, stream, schema, tables.Target(target, "P1"), options=settings
+    )
     return facts, target
 
 
@@ -106,8 +108,11 @@ def test_start_is_local_until_a_zone_is_given(plain, tmp_path):
     assert "local times without a zone" in local.notes[0]
 
 
-def test_notes_of_a_file_are_said_once(plain, tmp_path):
-    assert convert(plain, "signal_1Hz", tmp_path)[0].notes == ()
+def test_notes_of_a_file_are_said_once(plain, tmp_path, mmprep):
+    said = mmprep("convert", plain, "-o", tmp_path / "out", "--engine", "serial").err
+    assert [line for line in said.splitlines() if LOCAL_NOTE in line] == [
+        f"mmprep: note: {plain.name}: {LOCAL_NOTE}"
+    ]
 
 
 def test_nothing_of_the_person_is_kept(plain, tmp_path):

@@ -51,7 +51,7 @@ def convert(path, out, stream="EEG", **options):
     while True:
         try:
             facts = emotiv.write(
-                claim, path.parent, stream, schema, target, id="P", options=settings
+                claim, path.parent, stream, schema, tables.Target(target, "P"), options=settings
             )
         except tables.Widen as wanted:
             schema = schema.widened(wanted)
@@ -175,7 +175,12 @@ def test_rate_of_a_stream_may_be_a_fraction(pro):
     (claim,) = emotiv.claim("", [pro.name], pro.parent)
     schema = emotiv.probe(claim, pro.parent, TextOptions())["PM"]
     facts = emotiv.write(
-        claim, pro.parent, "PM", schema, pro.with_suffix(".p"), id="i", options=TextOptions()
+        claim,
+        pro.parent,
+        "PM",
+        schema,
+        tables.Target(pro.with_suffix(".p"), "i"),
+        options=TextOptions(),
     )
     assert facts.rate_hz == Fraction(1, 10)
 

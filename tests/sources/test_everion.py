@@ -30,7 +30,9 @@ def convert(folder, stream, **options):
     settings, target = TextOptions(**options), folder / f"{stream}.parquet"
     (claim,) = claims(folder)
     schema = everion.probe(claim, folder, settings)[stream]
-    facts = everion.write(claim, folder, stream, schema, target, id="s", options=settings)
+    facts = everion.write(
+        claim, folder, stream, schema, tables.Target(target, "s"), options=settings
+    )
     return facts, tables.read_stream(target, stream)
 
 
@@ -137,7 +139,7 @@ def test_real_file_equals_plain_reading(shared, tmp_path, stream, name):
     (claim,) = everion.claim("", [path.name for path in folder.iterdir()], folder)
     schema = everion.probe(claim, folder, TextOptions())[stream]
     target = tmp_path / "t.parquet"
-    everion.write(claim, folder, stream, schema, target, id="s", options=TextOptions())
+    everion.write(claim, folder, stream, schema, tables.Target(target, "s"), options=TextOptions())
     table = pq.read_table(target)
     direct = everion.read_stream(folder / name, TextOptions(), stream)
     assert slow(folder / name) == long(table)

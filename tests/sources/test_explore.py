@@ -36,7 +36,9 @@ def convert(folder, stream, **options):
     settings, target = TextOptions(**options), folder / f"{stream}.parquet"
     claim = claimed(folder)
     schema = explore.probe(claim, folder, settings)[stream]
-    return explore.write(claim, folder, stream, schema, target, id="s", options=settings), target
+    return explore.write(
+        claim, folder, stream, schema, tables.Target(target, "s"), options=settings
+    ), target
 
 
 def test_claim_is_the_recording_named_by_its_stem(folder):
@@ -96,7 +98,9 @@ def test_real_markers_equal_plain_reading(shared, tmp_path):
     claim = claimed(folder)
     schema = explore.probe(claim, folder, TextOptions())["Marker"]
     target = tmp_path / "t.parquet"
-    explore.write(claim, folder, "Marker", schema, target, id="s", options=TextOptions())
+    explore.write(
+        claim, folder, "Marker", schema, tables.Target(target, "s"), options=TextOptions()
+    )
     rows = [r.split(",") for r in (folder / "explore_Marker.csv").read_text().splitlines()[1:]]
     assert pq.read_table(target).column("Code").to_pylist() == [row[1] for row in rows]
     assert tables.read_stream(target, "m").stamps_ns.tolist() == [_ns(row[0]) for row in rows]

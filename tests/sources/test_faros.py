@@ -37,7 +37,7 @@ def convert(folder, stream, **options):
     settings, target = TextOptions(**options), folder / f"{stream}.parquet"
     (claim,) = claims(folder)
     schema = faros.probe(claim, folder, settings)[stream]
-    facts = faros.write(claim, folder, stream, schema, target, id="s", options=settings)
+    facts = faros.write(claim, folder, stream, schema, tables.Target(target, "s"), options=settings)
     return facts, tables.read_stream(target, stream)
 
 
@@ -107,7 +107,7 @@ def test_real_file_equals_plain_reading(shared, tmp_path):
     (claim,) = faros.claim("", [path.name for path in folder.iterdir()], folder)
     schema = faros.probe(claim, folder, TextOptions())["HRV"]
     target = tmp_path / "t.parquet"
-    faros.write(claim, folder, "HRV", schema, target, id="s", options=TextOptions())
+    faros.write(claim, folder, "HRV", schema, tables.Target(target, "s"), options=TextOptions())
     read = tables.read_stream(target, "HRV")
     wanted = [float(line) for line in (folder / "HRV.csv").read_text().splitlines()[1:]]
     assert np.array_equal(read.data[:, 0], wanted)

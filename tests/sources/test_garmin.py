@@ -29,7 +29,9 @@ def convert(file, stream, **options):
     settings, target = TextOptions(**options), file.with_name(f"{stream}.parquet")
     (claim,) = garmin.claim("", [file.name], file.parent)
     schema = garmin.probe(claim, file.parent, settings)[stream]
-    facts = garmin.write(claim, file.parent, stream, schema, target, id="s", options=settings)
+    facts = garmin.write(
+        claim, file.parent, stream, schema, tables.Target(target, "s"), options=settings
+    )
     return facts, tables.read_stream(target, stream)
 
 
@@ -93,7 +95,9 @@ def test_real_file_equals_plain_reading(shared, tmp_path):
     assert sorted(schemas) == sorted({row[1] for row in rows})
     for stream, schema in schemas.items():
         target = tmp_path / f"{stream}.parquet"
-        garmin.write(claim, path.parent, stream, schema, target, id="s", options=TextOptions())
+        garmin.write(
+            claim, path.parent, stream, schema, tables.Target(target, "s"), options=TextOptions()
+        )
         read = tables.read_stream(target, stream)
         mine = [row for row in rows if row[1] == stream]
         assert read.data[:, 0].tolist() == [float(row[2]) for row in mine]

@@ -35,7 +35,9 @@ def convert(folder, stream, **options):
     settings, target = TextOptions(**options), folder / f"{stream}.parquet"
     claim = claimed(folder)
     schema = kemocon.probe(claim, folder, settings)[stream]
-    facts = kemocon.write(claim, folder, stream, schema, target, id="29", options=settings)
+    facts = kemocon.write(
+        claim, folder, stream, schema, tables.Target(target, "29"), options=settings
+    )
     return facts, tables.read_stream(target, stream)
 
 

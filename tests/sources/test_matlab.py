@@ -95,7 +95,7 @@ def convert(claim, root, stream, out):
     assert tuple(schemas) == matlab.streams(claim, root, TextOptions())
     target = out / "out.parquet"
     facts = matlab.write(
-        claim, root, stream, schemas[stream], target, id="P1", options=TextOptions()
+        claim, root, stream, schemas[stream], tables.Target(target, "P1"), options=TextOptions()
     )
     return facts, target
 

@@ -37,7 +37,7 @@ def convert(path, stream, out):
     schema = mnefiles.probe(claim, path.parent, TextOptions())[stream]
     target = out / "out.parquet"
     facts = mnefiles.write(
-        claim, path.parent, stream, schema, target, id="P1", options=TextOptions()
+        claim, path.parent, stream, schema, tables.Target(target, "P1"), options=TextOptions()
     )
     return facts, target
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources import muse
 from mmprep.sources.base import TextOptions
@@ -34,7 +35,9 @@ def convert(path, out, stream, **options):
     (claim,) = muse.claim("", [path.name], path.parent)
     schema = muse.probe(claim, path.parent, settings)[stream]
     target = out / f"{stream}.parquet"
-    facts = muse.write(claim, path.parent, stream, schema, target, id="P", options=settings)
+    facts = muse.write(
+        claim, path.parent, stream, schema, tables.Target(target, "P"), options=settings
+    )
     return facts, pq.read_table(target)
 
 

@@ -53,7 +53,9 @@ def convert(path, out, **options):
     (claim,) = claims(path)
     ((stream, schema),) = openbci.probe(claim, path.parent, settings).items()
     target = out / "o.parquet"
-    facts = openbci.write(claim, path.parent, stream, schema, target, id="P", options=settings)
+    facts = openbci.write(
+        claim, path.parent, stream, schema, tables.Target(target, "P"), options=settings
+    )
     return facts, pq.read_table(target)
 
 

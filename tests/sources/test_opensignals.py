@@ -56,7 +56,7 @@ def convert(path, out, stream=None, **options):
     stream = stream or next(iter(schemas))
     target = out / f"{stream}.parquet"
     facts = opensignals.write(
-        claim, path.parent, stream, schemas[stream], target, id="S2", options=settings
+        claim, path.parent, stream, schemas[stream], tables.Target(target, "S2"), options=settings
     )
     return facts, pq.read_table(target)
 

@@ -43,7 +43,9 @@ def convert(folder, stream, **options):
     settings, target = TextOptions(**options), folder / f"{stream}.parquet"
     (claim,) = claims(folder)
     schema = polar.probe(claim, folder, settings)[stream]
-    return polar.write(claim, folder, stream, schema, target, id="s", options=settings), target
+    return polar.write(
+        claim, folder, stream, schema, tables.Target(target, "s"), options=settings
+    ), target
 
 
 def test_claim_is_the_folder_and_its_streams_are_told_by_their_headers(folder):
@@ -139,7 +141,12 @@ def test_real_session_equals_plain_reading(shared, tmp_path):
     }.items():
         target = tmp_path / f"{stream}.parquet"
         facts = polar.write(
-            claim, folder, stream, schemas[stream], target, id="s", options=TextOptions()
+            claim,
+            folder,
+            stream,
+            schemas[stream],
+            tables.Target(target, "s"),
+            options=TextOptions(),
         )
         read = tables.read_stream(target, stream)
         rows = list(csv.reader((folder / name).read_text().splitlines(), delimiter=";"))[1:]

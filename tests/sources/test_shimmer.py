@@ -38,7 +38,7 @@ def convert(path, out, stream=None, **options):
     stream = stream or next(iter(schemas))
     target = out / f"{stream}.parquet"
     facts = shimmer.write(
-        claim, path.parent, stream, schemas[stream], target, id="P01", options=settings
+        claim, path.parent, stream, schemas[stream], tables.Target(target, "P01"), options=settings
     )
     return facts, pq.read_table(target)
 

@@ -20,7 +20,7 @@ from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources import text
 from mmprep.sources.base import TextOptions
-from mmprep.tables import ReadOptions, Widen
+from mmprep.tables import Widen
 from tests.tables.test_parse import slow_kind
 
 quick = settings(deadline=None, max_examples=40)
@@ -49,10 +49,8 @@ class Converted:
             path.parent,
             self.stream,
             schema,
-            self.target,
-            id="P01",
+            tables.Target(self.target, "P01", hasher=hashlib.sha256),
             options=self.options,
-            hasher=hashlib.sha256,
         )
 
     @property
@@ -233,11 +231,10 @@ def test_table_written_by_the_csv_module_comes_back(
     options = TextOptions(delimiter=delimiter, quote='"')
     target = path.with_name("out.parquet")
     schema = text.probe(text.claim("", ["x.csv"], path.parent)[0], path.parent, options)["x"]
-    layout = text.sniff(path, "x.csv", options).layout
-    read = ReadOptions(n_threads=n_threads, block_bytes=block)
+    known = text.sniff(path, "x.csv", options).table
     while True:
         try:
-            tables.convert_text(layout, schema, target, item_id="i", options=read)
+            known.write(schema, tables.Target(target, "i", n_threads=n_threads), block_bytes=block)
             break
         except Widen as request:
             schema = schema.widened(request)
@@ -332,7 +329,14 @@ def test_file_that_is_not_absolute_asks_its_stream_to_be_relative(tmp_path):
     schema = text.probe(claim, tmp_path, TextOptions())["x"]
     absolute = tables.TableSchema(schema.columns, tables.TimeColumn("s", "name", absolute=True))
     with pytest.raises(Widen) as caught:
-        text.write(claim, tmp_path, "x", absolute, tmp_path / "o", id="i", options=TextOptions())
+        text.write(
+            claim,
+            tmp_path,
+            "x",
+            absolute,
+            tables.Target(tmp_path / "o", "i"),
+            options=TextOptions(),
+        )
     assert caught.value.relative
     assert not (tmp_path / "o").exists()
 
@@ -343,7 +347,9 @@ def test_weak_guess_of_the_unit_follows_the_stream(tmp_path):
     (claim,) = text.claim("", ["x.tsv"], tmp_path)
     schema = text.probe(claim, tmp_path, TextOptions())["x"]
     told = tables.TableSchema(schema.columns, tables.TimeColumn("ms", "steps"))
-    facts = text.write(claim, tmp_path, "x", told, tmp_path / "o", id="i", options=TextOptions())
+    facts = text.write(
+        claim, tmp_path, "x", told, tables.Target(tmp_path / "o", "i"), options=TextOptions()
+    )
     assert facts.start_ns == 3_000_000_000
 
 
@@ -397,12 +403,12 @@ def test_threads_and_their_number_change_no_byte(tmp_path, on_bad_row):
     options = TextOptions(on_bad_row=on_bad_row)
     (claim,) = text.claim("", ["x.tsv"], tmp_path)
     schema = text.probe(claim, tmp_path, options)["x"]
-    layout = text.sniff(path, "x.tsv", options).layout
+    table = text.sniff(path, "x.tsv", options).table
     found = set()
     for n_threads in (1, 2, 5):
         target, rejects = tmp_path / f"{n_threads}.parquet", tmp_path / f"{n_threads}.tsv"
-        read = ReadOptions(on_bad_row, n_threads, block_bytes=1024)
-        tables.convert_text(layout, schema, target, item_id="i", options=read, rejects=rejects)
+        place = tables.Target(target, "i", rejects, n_threads=n_threads)
+        table.write(schema, place, on_bad_row, block_bytes=1024)
         found.add((target.read_bytes(), rejects.read_bytes()))
     assert len(found) == 1
 
@@ -410,11 +416,11 @@ def test_threads_and_their_number_change_no_byte(tmp_path, on_bad_row):
 def test_first_bad_row_is_named_whatever_the_number_of_threads(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("t_s\ta\n" + "".join("0\n" if k > 500 else f"{k}\t1\n" for k in range(2000)))
-    layout = text.sniff(path, "x.tsv", TextOptions()).layout
+    table = text.sniff(path, "x.tsv", TextOptions()).table
     schema = tables.TableSchema((tables.Column("a", "int64"),), tables.TimeColumn("s"))
-    read = ReadOptions(n_threads=4, block_bytes=256)
+    place = tables.Target(tmp_path / "o", "i", n_threads=4)
     with pytest.raises(DataError, match=r"x\.tsv:503: 1 cells"):
-        tables.convert_text(layout, schema, tmp_path / "o", item_id="i", options=read)
+        table.write(schema, place, block_bytes=256)
     assert not (tmp_path / "o").exists()
 
 

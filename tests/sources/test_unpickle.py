@@ -13,7 +13,8 @@ import pytest
 from mmprep import tables
 from mmprep.errors import DataError
 from mmprep.sources import unpickle
-from mmprep.sources.base import DEAP_EEG, TextOptions
+from mmprep.sources.base import TextOptions
+from mmprep.sources.trials import DEAP_EEG
 
 RNG = np.random.default_rng(3)
 DEAP = {"labels": RNG.uniform(1, 9, (3, 4)), "data": RNG.normal(size=(3, 40, 8064))}
@@ -43,7 +44,12 @@ def convert(path, stream, out):
     schema = unpickle.probe(claimed(path), path.parent, TextOptions())[stream]
     target = out / "out.parquet"
     facts = unpickle.write(
-        claimed(path), path.parent, stream, schema, target, id="P1", options=TextOptions()
+        claimed(path),
+        path.parent,
+        stream,
+        schema,
+        tables.Target(target, "P1"),
+        options=TextOptions(),
     )
     return facts, target
 

@@ -104,7 +104,9 @@ def convert(path, stream, out, **options):
     settings = TextOptions(**options)
     schema = xdf.probe(claimed(path), path.parent, settings)[stream]
     target = out / "out.parquet"
-    facts = xdf.write(claimed(path), path.parent, stream, schema, target, id="P1", options=settings)
+    facts = xdf.write(
+        claimed(path), path.parent, stream, schema, tables.Target(target, "P1"), options=settings
+    )
     return facts, target
 
 
@@ -173,10 +175,10 @@ def test_damage_is_skipped_to_the_next_boundary_and_said(tmp_path, capfd):
 
 
 def test_fault_of_the_writer_is_not_taken_for_damage(made, tmp_path, monkeypatch):
-    def fail(self, rows):
+    def fail(self, *rows):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(xdf.RowWriter, "put", fail)
+    monkeypatch.setattr(tables.TableWriter, "add", fail)
     with pytest.raises(OSError, match="No space left"):
         convert(made, "Amp-EEG", tmp_path)
 
