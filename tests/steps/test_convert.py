@@ -117,6 +117,17 @@ def test_table_that_fails_the_look_fails_once_and_alone(convert, tmp_path, out):
     }
 
 
+def test_file_with_a_damaged_header_fails_alone(convert, tmp_path, out):
+    raw.table(tmp_path / "in/P01/eeg.tsv")
+    (tmp_path / "in/P01/o.txt").write_text(
+        "# OpenSignals Text File Format. Version 1\n# {broken\n# EndOfHeader\n1\t2\n"
+    )
+    assert convert(max_failures="1").status == "partial"
+    (failure,) = map(json.loads, (out / "failures.jsonl").read_text().splitlines())
+    assert (failure["source"], failure["stage"]) == ("P01/o.txt", "look")
+    assert list(_records(out)) == ["P01"]
+
+
 @pytest.mark.parametrize(("name", "codec"), [("a.mp4", "aac"), ("a.webm", "libopus")])
 def test_video_container_with_sound_alone_is_a_sound(convert, tmp_path, out, name, codec):
     raw.packed_sound(tmp_path / "in" / name, codec)
