@@ -141,6 +141,24 @@ def file_of(root: Path, name: str) -> Path:
     return root.joinpath(*PurePosixPath(name).parts)
 
 
+def file_claims(
+    reader: str,
+    folder: str,
+    names: Sequence[str],
+    root: Path,
+    *,
+    suffixes: Sequence[str],
+    knows: Callable[[Path], bool],
+) -> list[Claim]:
+    """Claim files one by one: those with a suffix, perhaps packed, that the reader knows."""
+    claims = []
+    for name in sorted(names):
+        suffix, path = known_suffix(name, suffixes), beside(folder, name)
+        if suffix and not is_companion(name) and knows(file_of(root, path)):
+            claims.append(Claim(reader, path, (path,), suffix))
+    return claims
+
+
 def set_claims(reader: str, folder: str, streams: Mapping[str, str]) -> list[Claim]:
     """Claim the files of a folder as one item; each alone where two hold the same stream.
 

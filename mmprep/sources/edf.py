@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from mmprep.sources.base import (
     Finder,
     Looks,
     TextOptions,
-    beside,
+    file_claims,
     file_of,
     note_rows,
     rate_names,
@@ -153,12 +153,7 @@ class _File:
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     """Claim the EDF and BDF files of a folder."""
-    claims = []
-    for name in sorted(names):
-        path, suffix = beside(folder, name), PurePosixPath(name).suffix
-        if suffix.lower() in SUFFIXES and is_edf(file_of(root, path)):
-            claims.append(Claim(READER, path, (path,), suffix))
-    return claims
+    return file_claims(READER, folder, names, root, suffixes=SUFFIXES, knows=is_edf)
 
 
 def is_edf(path: Path) -> bool:

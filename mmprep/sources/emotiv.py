@@ -33,11 +33,9 @@ from mmprep.sources.base import (
     Looks,
     Start,
     TextOptions,
-    beside,
+    file_claims,
     file_of,
     first_lines,
-    is_companion,
-    known_suffix,
     nulls_of,
     start_of,
     unix_ns,
@@ -63,16 +61,12 @@ _TEXT = re.compile(r"^(Marker|PM\.|FE\.|MC\.|FAC\.)")
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     """Claim the files of a folder that a program of Emotiv wrote."""
-    found = []
-    for name in sorted(names):
-        suffix, path = known_suffix(name, SUFFIXES), beside(folder, name)
-        if (
-            suffix
-            and not is_companion(name)
-            and _form(first_lines(file_of(root, path), CLAIM_BYTES))
-        ):
-            found.append(Claim(READER, path, (path,), suffix))
-    return found
+    return file_claims(READER, folder, names, root, suffixes=SUFFIXES, knows=is_ours)
+
+
+def is_ours(path: Path) -> bool:
+    """Say whether the first two lines are those of TestBench or EmotivPRO."""
+    return _form(first_lines(path, CLAIM_BYTES)) is not None
 
 
 def device(path: Path) -> str | None:

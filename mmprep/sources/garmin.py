@@ -17,7 +17,7 @@ from pathlib import Path
 from mmprep import tables
 from mmprep.errors import DataError
 from mmprep.sources import base
-from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, TextOptions, file_of
 from mmprep.tables import stamps
 from mmprep.tables.schema import Column, TimeColumn
 from mmprep.tables.text import Part, TextTable, keys_of
@@ -42,12 +42,7 @@ _UNITS = {
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     """Claim the files whose first rows are in the long form."""
-    claims = []
-    for name in sorted(names):
-        path, suffix = beside(folder, name), base.known_suffix(name, SUFFIXES)
-        if suffix is not None and is_garmin(file_of(root, path)):
-            claims.append(Claim(READER, path, (path,), suffix))
-    return claims
+    return base.file_claims(READER, folder, names, root, suffixes=SUFFIXES, knows=is_garmin)
 
 
 def is_garmin(path: Path) -> bool:

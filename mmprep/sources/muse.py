@@ -25,11 +25,9 @@ from mmprep.sources.base import (
     Finder,
     Looks,
     TextOptions,
-    beside,
+    file_claims,
     file_of,
     first_lines,
-    is_companion,
-    known_suffix,
     nulls_of,
 )
 from mmprep.tables import stamps
@@ -63,12 +61,12 @@ _MODEL = re.compile(r"/muse/event/connected (Muse\w*)")
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     """Claim the files of a folder that Mind Monitor wrote."""
-    found = []
-    for name in sorted(names):
-        suffix, path = known_suffix(name, SUFFIXES), beside(folder, name)
-        if suffix and not is_companion(name) and _header(first_lines(file_of(root, path))):
-            found.append(Claim(READER, path, (path,), suffix))
-    return found
+    return file_claims(READER, folder, names, root, suffixes=SUFFIXES, knows=is_ours)
+
+
+def is_ours(path: Path) -> bool:
+    """Say whether the header is that of Mind Monitor."""
+    return _header(first_lines(path)) is not None
 
 
 def device(path: Path) -> str | None:

@@ -29,11 +29,9 @@ from mmprep.sources.base import (
     Finder,
     Looks,
     TextOptions,
-    beside,
+    file_claims,
     file_of,
     first_lines,
-    is_companion,
-    known_suffix,
     nulls_of,
 )
 from mmprep.tables import stamps
@@ -109,12 +107,7 @@ class _Head:
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     """Claim the files of a folder that the GUI or BrainFlow wrote."""
-    found = []
-    for name in sorted(names):
-        suffix, path = known_suffix(name, SUFFIXES), beside(folder, name)
-        if suffix and not is_companion(name) and is_ours(file_of(root, path)):
-            found.append(Claim(READER, path, (path,), suffix))
-    return found
+    return file_claims(READER, folder, names, root, suffixes=SUFFIXES, knows=is_ours)
 
 
 def is_ours(path: Path) -> bool:
