@@ -318,8 +318,9 @@ def _write_tables(
 def _tell_texts(schemas: Mapping[str, _StreamSchema], progress: Progress) -> None:
     """Say which columns hold text beside numbers: one odd cell makes a column text."""
     for stream, found in schemas.items():
-        names = [column.name for column in found.schema.columns if column.kind == "string"]
-        if names and len(names) < len(found.schema.columns):
+        columns = found.schema.columns
+        names = [c.name for c in columns if c.kind == "string" and not c.fixed]
+        if names and len(names) < len(columns):
             progress.say(
                 f"{stream}: columns of text: {', '.join(names)}; --null TEXT reads odd cells as"
                 " missing"

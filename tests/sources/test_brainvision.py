@@ -71,6 +71,12 @@ def test_claim_is_the_set_of_three(tmp_path):
     assert (claim.files, claim.suffix) == (("a.vhdr", "a.eeg", "a.vmrk"), ".vhdr")
 
 
+def test_text_that_is_meant_is_not_remarked_on(tmp_path, mmprep):
+    header = make(tmp_path)
+    done = mmprep("convert", header, "-o", tmp_path / "out", "--engine", "serial")
+    assert (done.code, "columns of text" in done.err) == (0, False)
+
+
 def test_other_text_is_not_claimed(tmp_path):
     (tmp_path / "a.vhdr").write_text("[Common Infos]\n")
     assert brainvision.claim("", ["a.vhdr"], tmp_path) == []
