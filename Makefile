@@ -16,7 +16,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench proof clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -105,6 +105,10 @@ format: $(DEV) ## format the code
 
 bench: $(BENCH) ## mmprep and its peers, side by side in one run
 	$(BIN)/python -m tests.bench
+
+proof: $(DEV) ## every collected file, beside what other readers make of it
+	@mkdir -p build
+	$(BIN)/python -m tests.collected > build/proof.tsv
 
 clean: ## remove everything that was built
 	rm -rf build work $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

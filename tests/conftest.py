@@ -17,7 +17,7 @@ from mmprep import run_align, run_convert, run_mfcc, run_split
 from mmprep.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared" / "data"
+SHARED = Path(os.environ.get("COLLECTED", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture
@@ -31,6 +31,14 @@ def shared() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """Give the folder of collected files, or skip where it is absent."""
+    if not (SHARED / "SOURCES.tsv").exists():
+        pytest.skip("the collected files are not on this machine")
+    return SHARED
 
 
 @dataclass(frozen=True)

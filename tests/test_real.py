@@ -28,10 +28,8 @@ def _raw_e4(path: Path) -> tuple[float, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def e4(tmp_path_factory):
-    source = Path(__file__).parent.parent.parent / "shared/data/e4/msr2023_session"
-    if not source.exists():
-        pytest.skip("the collected E4 session is not on this machine")
+def e4(shared_folder, tmp_path_factory):
+    source = shared_folder / "e4/msr2023_session"
     out = tmp_path_factory.mktemp("e4")
     run_convert(source, output=out / "converted", layout="e4", **SERIAL)
     inputs = [f"{out}/converted#{name}" for name in E4_RATES]
