@@ -8,11 +8,14 @@ import click
 
 from mmprep.cli import api, options
 
+PRESETS = ("amigos", "cmlr", "deap", "dreamer", "e4", "lrs", "wesad")
+
 _paths = options.chain(
     click.option(
         "--layout",
         metavar="PATTERN",
-        help="Fields from paths: {subject}/{session}_{stream}.tsv, or amigos, cmlr, e4, lrs.",
+        help="Fields from paths: {subject}/{session}_{stream}.tsv, or a known corpus with its"
+        f" labels: {', '.join(PRESETS)}.",
     ),
     click.option("--text", metavar="PATTERN", help="Attach transcripts, e.g. '{stem}.txt'."),
     click.option("--labels", metavar="FILE", help="Join the columns of a table into the records."),

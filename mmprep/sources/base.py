@@ -7,8 +7,9 @@ A reader module has
     probe(claim, root, options) -> {stream: schema}          a cheap look
     write(claim, root, stream, schema, target, *, options)   one table; raises `Widen`
     read_stream(path, options, name, *, stream=None)         one table of one file, in memory
+    parts(claim, root, options) -> list[Part]                optional: trials, conditions
 
-The last four follow from the tables that it finds in a claim: see `Finder`.
+All but the first and the last follow from the tables that it finds in a claim: see `Finder`.
 
 Rules
 -----
@@ -19,7 +20,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -114,6 +115,33 @@ class Claim:
     def stem(self) -> str:
         """The name of `id_path` without folder and suffix."""
         return PurePosixPath(self.id_path).name.removesuffix(self.suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a claim that can be a recording of its own: a trial, a condition.
+
+    Parameters
+    ----------
+    name : str
+        Unique in the claim; numbers have leading zeros, so that names sort as time does.
+    rows : mapping of str to (int, int)
+        Stream -> its rows `[begin, end)` in the stream's table; empty where nothing was recorded.
+    labels, fields : mapping
+        What is known of it: how it was rated, and the rest. A missing value is None.
+    label : str, optional
+        Its class.
+    blank : tuple of str
+        Channels without any value, as `ecg/ECG_left`.
+    """
+
+    name: str
+    rows: Mapping[str, tuple[int, int]]
+    duration_s: float = 0.0
+    labels: Mapping[str, str | float | None] = field(default_factory=dict)
+    fields: Mapping[str, str | float | None] = field(default_factory=dict)
+    label: str | None = None
+    blank: tuple[str, ...] = ()
 
 
 def is_companion(name: str) -> bool:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
-from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, Part, TextOptions, beside, file_of
 from mmprep.sources.trials import TRIALS, TRIALS_NOTE, Trials, TrialStream, deap_trials
 from mmprep.tables.schema import Column
 
@@ -126,6 +126,11 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     return _trials(claim, root).tables()
 
 
+def parts(claim: Claim, root: Path, options: TextOptions) -> list[Part]:
+    """Give the trials of a person."""
+    return _trials(claim, root).parts()
+
+
 def _trials(claim: Claim, root: Path) -> Trials:
     (name,) = claim.files
     content = _content(file_of(root, name), name)
@@ -185,13 +190,14 @@ def _amigos(content: Mapping[str, Any], where: str) -> Trials:
         raise DataError(
             f"trial {odd[0] + 1} is {cells[odd[0]].shape}, expected n x {n_channels}", where=where
         )
-    empty = len(cells) - len(numbers)
+    empty = tuple(k + 1 for k, cell in enumerate(cells) if not cell.size)
     return Trials(
         tuple(k + 1 for k in numbers),
         (_AMIGOS_BASELINE_S,) * len(numbers),
         _cut([cells[k] for k in numbers], _AMIGOS_CHANNELS, _AMIGOS_RATE_HZ),
         _amigos_labels(content, numbers),
-        (TRIALS_NOTE, *([f"{empty} trials are empty"] if empty else [])),
+        (TRIALS_NOTE, *([f"{len(empty)} trials are empty"] if empty else [])),
+        empty,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError
+from mmprep.sources.base import Part
 from mmprep.tables import ArrayTable, Column, Rows, TimeColumn
 from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import NS_PER_S
@@ -49,7 +50,9 @@ class Trials:
     numbers : tuple of int
         The number of each trial, from 1; empty ones are missing.
     labels : mapping of Column to list
-        One value a trial.
+        One value a trial: ratings are numbers, text tells what was shown.
+    empty : tuple of int
+        The numbers of the empty ones.
     """
 
     numbers: tuple[int, ...]
@@ -57,6 +60,31 @@ class Trials:
     streams: Mapping[str, TrialStream]
     labels: Mapping[Column, Sequence[Any]]
     notes: tuple[str, ...] = ()
+    empty: tuple[int, ...] = ()
+
+    def parts(self) -> list[Part]:
+        """Give the trials, empty ones included, in the order of their numbers."""
+        found = [self._part(k) for k in range(len(self.numbers))]
+        empty = [Part(_trial_name(number), {}, fields={"trial": number}) for number in self.empty]
+        return sorted([*found, *empty], key=lambda part: part.name)
+
+    def _part(self, k: int) -> Part:
+        rows, blank = {}, []
+        for name, stream in self.streams.items():
+            begin = sum(len(data) for data in stream.data[:k])
+            rows[name] = (begin, begin + len(stream.data[k]))
+            is_blank = np.isnan(stream.data[k]).all(axis=0)
+            blank += [f"{name}/{stream.columns[c].name}" for c in np.flatnonzero(is_blank)]
+        known = {column: values[k] for column, values in self.labels.items()}
+        return Part(
+            _trial_name(self.numbers[k]),
+            rows,
+            float(self._lengths_s()[k]),
+            {column.name: _number(v) for column, v in known.items() if column.kind == "float64"},
+            {"trial": self.numbers[k], "baseline_s": self.baseline_s[k]}
+            | {column.name: str(v) for column, v in known.items() if column.kind == "string"},
+            blank=tuple(blank),
+        )
 
     def tables(self) -> dict[str, Callable[[], ArrayTable]]:
         """Give what looks at the table of each stream, and at that of the trials."""
@@ -104,6 +132,18 @@ class Trials:
                 list(values), np.float64 if column.kind == "float64" else object
             )
         return Rows(np.array(self._starts_s(), np.int64) * NS_PER_S, columns)
+
+
+def _trial_name(number: int) -> str:
+    return f"{number:02d}"
+
+
+def _number(value: Any) -> float | None:
+    """Give a rating; whole ones as whole numbers."""
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return int(number) if number.is_integer() else number
 
 
 _TRIAL_COLUMNS = (

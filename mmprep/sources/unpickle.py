@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 
 from mmprep import tables
 from mmprep.errors import DataError
-from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
+from mmprep.sources.base import Claim, Finder, Looks, Part, TextOptions, beside, file_of
 from mmprep.sources.trials import TRIALS, Trials, deap_trials
 from mmprep.tables.arrays import ArrayTable, Rows
 from mmprep.tables.schema import TimeColumn
@@ -214,6 +216,50 @@ def _give(data: NDArray[Any], part: _Part, take: Callable[[Rows], None], notes: 
 
 
 _Arrays = Mapping[str, NDArray[Any]]
+
+
+# Trials and conditions ----------------------------------------------------------------------------
+
+# The readme of WESAD; 0 is not defined or transient, 5 to 7 are to be ignored.
+CONDITIONS = {1: "baseline", 2: "stress", 3: "amusement", 4: "meditation"}
+
+
+def parts(claim: Claim, root: Path, options: TextOptions) -> list[Part]:
+    """Give the trials of a person of DEAP, or the conditions of one of WESAD."""
+    content = _content(file_of(root, claim.id_path), claim.id_path)
+    return content.parts() if isinstance(content, Trials) else _conditions(content)
+
+
+def _conditions(content: _Arrays) -> list[Part]:
+    """Give the stretches of one condition each; of several alike each has its number."""
+    label = content["label"][:, 0]
+    edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), len(label)]
+    runs = [(int(label[a]), a, b) for a, b in pairwise(edges) if int(label[a]) in CONDITIONS]
+    known = [condition for condition, _, _ in runs]
+    return [
+        _condition(content, runs[k], known[: k + 1].count(runs[k][0]), known.count(runs[k][0]))
+        for k in range(len(runs))
+    ]
+
+
+def _condition(content: _Arrays, run: tuple[int, int, int], nth: int, n: int) -> Part:
+    condition, begin, end = run
+    rate_hz, name = _WESAD_PARTS["label"].rate_hz, CONDITIONS[condition]
+    rows = {}
+    for stream, data in content.items():
+        ratio = _WESAD_PARTS[stream].rate_hz / rate_hz
+        rows[stream] = (ceil(begin * ratio), min(len(data), ceil(end * ratio)))
+    return Part(
+        name if n == 1 else f"{name}-{nth}",
+        rows,
+        float((end - begin) / rate_hz),
+        {"condition": name, "condition_id": condition},
+        {"begin_in_file_s": float(begin / rate_hz)},
+        label=name,
+    )
+
+
+# Reading ------------------------------------------------------------------------------------------
 
 
 def _content(path: Path, where: str) -> Trials | _Arrays:

@@ -46,7 +46,7 @@ from mmprep.sources import (
 )
 from mmprep.sources.base import Claim, TextOptions, is_companion
 from mmprep.steps.inputs import Inputs, size_of
-from mmprep.steps.layout import Layout, Place
+from mmprep.steps.place import Layout, Place
 
 # Asked in this order; each knows its files by what is in them. Any text is `text`'s, so it is last.
 _KNOWN = (
@@ -237,6 +237,8 @@ def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | No
     is_single = own == (claim.stem,)
     item_id, session, stream = _names(claim, place, stem, inputs.root.name, is_single=is_single)
     streams = {claim.stem: stream} if is_single else {name: name for name in own}
+    if layout is not None:
+        streams |= {name: new for name, new in layout.streams.items() if name in own}
     n_bytes = sum(size_of(inputs.path(name)) for name in claim.files)
     clock = _clock(inputs.root, stem) if claim.id_path else None
     return Claimed(claim, item_id, session, stream, streams, n_bytes, place, clock)

@@ -26,7 +26,7 @@ from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
 from mmprep.shards import plan_shards
 from mmprep.sources.base import TextOptions
-from mmprep.steps import base, claims, labels, sounds, texts
+from mmprep.steps import base, claims, curate, labels, sounds, texts
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -41,8 +41,10 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.claims import Claimed
+from mmprep.steps.corpora import CORPORA
+from mmprep.steps.curate import Curated, Lost
 from mmprep.steps.inputs import Inputs, expand
-from mmprep.steps.layout import PRESET_TEXTS, layout
+from mmprep.steps.layout import layout
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate, rate_number
@@ -179,6 +181,7 @@ class _Plan:
     options: TextOptions
     shard_size: int
     label_table: labels.LabelTable | None
+    curated: Curated
 
 
 def _plan(config: Config, options: RunOptions) -> _Plan:
@@ -201,8 +204,9 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
             hint="give it to align",
         )
     inputs = _without_labels(inputs, config.labels)
+    known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
     found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
-    patterns = (config.text,) if config.text else PRESET_TEXTS.get(config.layout or "", ())
+    patterns = (config.text,) if config.text else known.corpus.texts
     claimed = tuple(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
     )
@@ -216,6 +220,7 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
         config.text_options(),
         parse_bytes(config.shard_size),
         label_table,
+        known,
     )
 
 
@@ -278,6 +283,7 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "root": str(plan.root),
         "clock": claimed.clock is not None,
         "streams": dict(claimed.streams),
+        "is_cut": plan.curated.corpus.is_cut,
     }
     paths = claimed.paths(plan.root)
     return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
@@ -451,6 +457,7 @@ class _Draft:
     words: list[list[Any]] | None = None
     source: str | None = None
     start_ns: int | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def _contents(
@@ -472,11 +479,12 @@ def _contents(
             draft = drafts.setdefault(claimed.id, _Draft(claimed))
             _add(draft, claimed, facts[claimed.source])
     _warn(session, facts)
-    records, said = labels.join(
-        [_record(draft) for _, draft in sorted(drafts.items())],
-        [plan.label_table] if plan.label_table else [],
-    )
-    for remark in said:
+    lost = Lost()
+    drafted = [_record(draft) for _, draft in sorted(drafts.items())]
+    parts = [part for r in drafted for part in curate.cut(r, drafts[r.id].parts, lost)]
+    known, remarks = plan.curated.complete(parts, lost)
+    records, said = labels.join(known, [plan.label_table] if plan.label_table else [])
+    for remark in (*remarks, *said):
         session.progress.say(remark)
     label_files = (str(Path(plan.config.labels).absolute()),) if plan.config.labels else ()
     return Contents(
@@ -484,7 +492,7 @@ def _contents(
         book.modalities(),
         _sessions(records, drafts),
         placed,
-        extra_inputs=label_files,
+        extra_inputs=(*label_files, *plan.curated.paths),
         folders=plan.folders,
         media_root=plan.root,
         n_rejected_rows=sum(fact.get("n_rejected", 0) for fact in facts.values()),
@@ -505,6 +513,7 @@ def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
     draft.duration_s = max(draft.duration_s, fact["duration_s"])
     draft.text = fact.get("text") or draft.text
     draft.words = fact.get("words") or draft.words
+    draft.parts += fact.get("parts") or []
     if draft.source is None or (claimed.is_sound and not draft.claimed.is_sound):
         draft.source, draft.claimed = claimed.source, claimed
     if fact.get("start_ns") is not None:
@@ -559,7 +568,11 @@ def _sessions(records: Sequence[Record], drafts: Mapping[str, _Draft]) -> dict[s
     count: dict[str, int] = {}
     for record in records:
         count[record.session] = count.get(record.session, 0) + 1
-    starts = {r.session: drafts[r.id].start_ns for r in records if count[r.session] == 1}
+    starts = {
+        r.session: drafts[r.id].start_ns
+        for r in records
+        if count[r.session] == 1 and r.id in drafts
+    }
     return {
         name: Session(
             origin_ns=starts.get(name), clock="device" if starts.get(name) is not None else None

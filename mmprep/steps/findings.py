@@ -20,6 +20,8 @@ class Findings:
         The name of the item's clock evidence among the files.
     lengths : (int, int), optional
         Samples decoded and declared, where they differ.
+    parts : list of dict
+        The recordings in it, where it is cut: see `sources.base.Part`.
     """
 
     job: Job
@@ -33,6 +35,7 @@ class Findings:
     text: str | None = None
     words: tuple[tuple[str, float, float], ...] | None = None
     lengths: tuple[int, int] | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -64,6 +67,7 @@ class Findings:
             "text": self.text,
             "words": self.words,
             "lengths": self.lengths,
+            "parts": self.parts,
             "notes": self.notes,
             "warnings": self.warnings,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,7 +14,7 @@ from mmprep.sources.base import Claim, TextOptions
 from mmprep.steps import evidence
 from mmprep.steps.claims import TABLE_READERS, Claimed
 from mmprep.steps.findings import Findings
-from mmprep.steps.tasks import Job
+from mmprep.steps.tasks import Item, Job
 from mmprep.timebase import NS_PER_S, rate_text
 
 
@@ -62,9 +62,23 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
                         "examples": wanted.examples,
                     }
                     value["widen"][stream] = wish
+            findings.parts = _parts(item, streams, options_of(job.task.spec["options"]))
             value["items"][item.source] = findings.to_json()
             value["files"] = findings.files
     return value
+
+
+def _parts(item: Item, streams: Mapping[str, str], options: TextOptions) -> list[dict[str, Any]]:
+    """Give the recordings in an item that is cut, their streams named as in the data set."""
+    claim = msgspec.convert(item.spec["claim"], Claim)
+    parts = getattr(TABLE_READERS[claim.reader], "parts", None)
+    if parts is None or not item.spec["is_cut"]:
+        return []
+    found = [msgspec.to_builtins(p) for p in parts(claim, Path(item.spec["root"]), options)]
+    return [
+        {**part, "rows": {streams[own]: rows for own, rows in part["rows"].items()}}
+        for part in found
+    ]
 
 
 def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mmprep.cli.convert import PRESETS
 from mmprep.errors import UsageError
+from mmprep.steps.corpora import CORPORA
 from mmprep.steps.layout import layout
+from mmprep.steps.place import Shape
 
 
 def test_pattern_gives_subject_session_and_stream():
@@ -39,3 +42,19 @@ def test_unknown_preset_names_the_known_ones():
     with pytest.raises(UsageError, match="no preset") as caught:
         layout("amigo")
     assert "amigos" in caught.value.hint
+
+
+def test_help_names_all_presets():
+    assert sorted(CORPORA) == list(PRESETS)
+
+
+def test_pattern_may_lie_below_any_folders():
+    place = layout("**/{subject}/{session}.{ext}").place("a/b/P01/V01", ".csv")
+    assert (place.id, place.session) == ("a/b/P01/V01", "P01/V01")
+    assert layout("**/{subject}/{session}.{ext}").place("P01/V01", ".csv").id == "P01/V01"
+
+
+def test_shape_may_say_what_id_and_session_are():
+    shape = Shape("**/{_:left|right}/{subject}.{ext}", "{subject}", "{subject}/eyes")
+    place = shape.place("in/left/P01", ".csv")
+    assert (place.id, place.session, place.subject) == ("P01", "P01/eyes", "P01")

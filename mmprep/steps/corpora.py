@@ -1,0 +1,178 @@
+"""Known corpora, one declaration each: where their files lie, their labels, their known holes.
+
+Rules
+-----
+- A preset expects the files as their authors publish them, unpacked, at any depth below the INPUT.
+- Facts that the files do not tell stand here, with their source.
+- What is known to be missing is no failure: it is said in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mmprep.manifest.model import Record
+from mmprep.steps import ratings
+from mmprep.steps.place import Place, Shape
+
+Joined = tuple[list[Record], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFile:
+    """Files of labels beside the recordings.
+
+    Parameters
+    ----------
+    shape : Shape
+        Where they lie.
+    join : callable
+        (records, files with what their paths say) -> records with the labels, what is to be said.
+    """
+
+    shape: Shape
+    join: Callable[[Sequence[Record], Mapping[Path, Place]], Joined]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """What is known to be missing.
+
+    Parameters
+    ----------
+    parts : tuple of str
+        Only these of the person's recordings, by the last part of the id; empty for all.
+    """
+
+    why: str
+    subjects: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """How a corpus is laid out, and what is known of it.
+
+    Parameters
+    ----------
+    shapes : tuple of Shape
+        Tried in order; files that fit none are no part of the corpus.
+    read : callable, optional
+        Reads the paths that no shape can.
+    texts : tuple of str
+        Transcripts, as of `--text`.
+    streams : mapping of str to str
+        The reader's name of a stream -> its name here.
+    is_cut : bool
+        Recordings are cut into the trials or conditions that they hold, a record each.
+    labels : tuple of LabelFile
+    subjects : tuple of str
+        All people, as published.
+    groups : mapping
+        Field -> value -> the people that have it.
+    holes : tuple of Hole
+    notes : tuple of str
+        What is always to be said.
+    """
+
+    shapes: tuple[Shape, ...] = ()
+    read: Callable[[str, str], Place | None] | None = None
+    texts: tuple[str, ...] = ()
+    streams: Mapping[str, str] = field(default_factory=dict)
+    is_cut: bool = False
+    labels: tuple[LabelFile, ...] = ()
+    subjects: tuple[str, ...] = ()
+    groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    holes: tuple[Hole, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _people(pattern: str, last: int, first: int = 1) -> tuple[str, ...]:
+    return tuple(pattern.format(k) for k in range(first, last + 1))
+
+
+# Miranda-Correa et al. 2018: 40 people saw 16 short films, 37 of them 4 long ones, too. Trials are
+# numbered in the file's order; which film each one shows stands in `video`.
+_AMIGOS = Corpus(
+    shapes=(
+        Shape("**/Data_Preprocessed_{subject}.mat", "{subject}", "{subject}"),
+        Shape("{subject}/{session}_{stream}.{ext}"),
+    ),
+    is_cut=True,
+    subjects=_people("P{:02d}", 40),
+    holes=(
+        Hole(
+            "they did not see the long films",
+            ("P08", "P24", "P28"),
+            _people("{:02d}", 20, first=17),
+        ),
+    ),
+)
+
+# Koelstra et al. 2012 and the readme of the set: 128 Hz, 3 s before each clip.
+_DEAP_PEOPLE = _people("s{:02d}", 32)
+_DEAP_NAMES = "|".join(_DEAP_PEOPLE)
+_DEAP = Corpus(
+    shapes=(
+        Shape(f"**/face_video/{{_:{_DEAP_NAMES}}}/{{subject}}_trial{{presented}}.{{ext}}"),
+        Shape(f"**/{{subject:{_DEAP_NAMES}}}.{{ext}}", session="{subject}"),
+    ),
+    is_cut=True,
+    labels=(LabelFile(Shape("**/participant_ratings.csv"), ratings.deap),),
+    subjects=_DEAP_PEOPLE,
+    groups={"site": {"Twente": _DEAP_PEOPLE[:22], "Geneva": _DEAP_PEOPLE[22:]}},
+    notes=(
+        "the unit of GSR and the order of channels in the .bdf files differ between s01 .. s22"
+        " (Twente) and s23 .. s32 (Geneva): see the field `site`; channels go by name",
+    ),
+)
+
+# Katsigiannis and Ramzan 2018: 23 people, 18 clips, rated from 1 to 5.
+_DREAMER = Corpus(
+    shapes=(Shape("**/DREAMER/{subject}", "{subject}", "{subject}"),),
+    is_cut=True,
+    subjects=_people("S{:02d}", 23),
+)
+
+# Schmidt et al. 2018 and the readme of the set.
+_WESAD = Corpus(
+    shapes=(
+        Shape("**/{subject}_respiban.txt", "{subject}/respiban", "{subject}/respiban"),
+        Shape("**/{subject}_E4_Data", "{subject}/E4", "{subject}/E4"),
+        Shape("**/{subject}_E4_Data.zip", "{subject}/E4", "{subject}/E4"),
+        Shape("**/{subject}.pkl", "{subject}", "{subject}"),
+    ),
+    streams={"label": "condition"},
+    is_cut=True,
+    labels=(LabelFile(Shape("**/{subject}_quest.csv"), ratings.wesad),),
+    subjects=_people("S{}", 17),
+    holes=(Hole("their sensors failed, they were never published", ("S1", "S12")),),
+    notes=(
+        "records are the conditions (baseline, stress, amusement, meditation); what lies between"
+        " them (0 transient, 5 to 7 to be ignored) stands in the tables alone",
+    ),
+)
+
+_CMLR = Corpus(
+    shapes=(
+        Shape("{_:audio|video}/{subject}/{date}/{stem}.{ext}"),
+        Shape("{subject}/{date}/{stem}.{ext}"),
+    ),
+    texts=("text/{subject}/{date}/{stem}.txt", "{stem}.txt"),
+)
+_LRS = Corpus(
+    shapes=(Shape("{part:main|pretrain|trainval|test}/{subject}/{stem}.{ext}"),),
+    texts=("{stem}.txt",),
+)
+
+CORPORA: Mapping[str, Corpus] = {
+    "amigos": _AMIGOS,
+    "cmlr": _CMLR,
+    "deap": _DEAP,
+    "dreamer": _DREAMER,
+    "e4": Corpus(shapes=(Shape("{subject}/{session}"), Shape("{session}"))),
+    "lrs": _LRS,
+    "wesad": _WESAD,
+}

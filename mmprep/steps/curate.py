@@ -1,0 +1,149 @@
+"""What a known corpus adds to its records: parts, labels, and what is known to be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mmprep.manifest.model import Record
+from mmprep.steps.corpora import Corpus, LabelFile
+from mmprep.steps.inputs import Inputs
+from mmprep.steps.place import Place
+from mmprep.steps.ratings import some
+
+
+@dataclass(frozen=True, slots=True)
+class Curated:
+    """A corpus with its files of labels, as found.
+
+    Parameters
+    ----------
+    files : mapping
+        File -> what its path says, for each of the corpus's kinds of label files.
+    """
+
+    name: str = ""
+    corpus: Corpus = field(default_factory=Corpus)
+    files: tuple[Mapping[Path, Place], ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Name all files of labels."""
+        return tuple(str(path) for found in self.files for path in found)
+
+    def complete(self, records: Sequence[Record], lost: Lost) -> tuple[list[Record], list[str]]:
+        """Give records all that the corpus says of them, and what is worth saying.
+
+        Raises
+        ------
+        DataError
+            A file of labels is damaged.
+        """
+        done = [_grouped(record, self.corpus) for record in records]
+        said = [*self.corpus.notes, *self._absent(records), *lost.said(self.corpus)]
+        for kind, found in zip(self.corpus.labels, self.files, strict=True):
+            if found:
+                done, remarks = kind.join(done, found)
+                said += remarks
+        return done, [f"{self.name}: {remark}" for remark in said]
+
+    def _absent(self, records: Sequence[Record]) -> Iterator[str]:
+        """Name the people who are not there."""
+        present = {record.subject for record in records}
+        people = self.corpus.subjects
+        if present.isdisjoint(people):
+            return
+        absent = [name for name in people if name not in present]
+        for hole in self.corpus.holes:
+            known = [name for name in absent if name in hole.subjects and not hole.parts]
+            absent = [name for name in absent if name not in known]
+            if known:
+                yield f"{', '.join(known)} are missing, as is known: {hole.why}"
+        if absent:
+            yield f"{len(absent)} of {len(people)} people are not here: {', '.join(absent)}"
+
+
+def curated(name: str | None, corpus: Corpus | None, inputs: Inputs) -> tuple[Curated, Inputs]:
+    """Find the corpus's files of labels, which are no recordings."""
+    if name is None or corpus is None:
+        return Curated(), inputs
+    found = tuple(_label_files(kind, inputs) for kind in corpus.labels)
+    taken = {path for files in found for path in files}
+    names = tuple(name for name in inputs.names if inputs.root / name not in taken)
+    return Curated(name, corpus, found), replace(inputs, names=names)
+
+
+def _label_files(kind: LabelFile, inputs: Inputs) -> dict[Path, Place]:
+    places = ((inputs.root / name, kind.shape.place(name, "")) for name in inputs.names)
+    return {path: place for path, place in places if place is not None}
+
+
+def _grouped(record: Record, corpus: Corpus) -> Record:
+    fields = {
+        name: value
+        for name, values in corpus.groups.items()
+        for value, people in values.items()
+        if record.subject in people
+    }
+    return msgspec.structs.replace(record, extra={**record.extra, **fields}) if fields else record
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Lost:
+    """Parts without any data, and channels without any value."""
+
+    empty: list[tuple[str, str]] = field(default_factory=list)  # (subject, part)
+    blank: list[str] = field(default_factory=list)
+
+    def said(self, corpus: Corpus) -> Iterator[str]:
+        """Say what is missing: what is known to be, and what is not."""
+        left = list(self.empty)
+        for hole in corpus.holes:
+            known = [pair for pair in left if pair[0] in hole.subjects and pair[1] in hole.parts]
+            left = [pair for pair in left if pair not in known]
+            if known:
+                people = ", ".join(dict.fromkeys(subject for subject, _ in known))
+                yield f"{len(known)} trials of {people} are empty, as is known: {hole.why}"
+        if left:
+            names = ", ".join("/".join(pair) for pair in left)
+            yield f"{len(left)} trials hold nothing and are no records: {names}"
+        if self.blank:
+            yield f"{len(self.blank)} channels of trials hold no value: {some(self.blank)}"
+
+
+def cut(record: Record, parts: Sequence[Mapping[str, Any]], lost: Lost) -> list[Record]:
+    """Cut a recording into its parts; what is not cut stays one record."""
+    found = []
+    for part in parts:
+        if not part["rows"]:
+            lost.empty.append((record.subject or record.id, part["name"]))
+            continue
+        found.append(_part(record, part))
+        lost.blank += [f"{found[-1].id} {channel}" for channel in part["blank"]]
+    return found if parts else [record]
+
+
+def _part(record: Record, part: Mapping[str, Any]) -> Record:
+    """Give one part: rows of the recording's tables, on a session of its own."""
+    streams = {
+        name: msgspec.structs.replace(ref, rows=tuple(part["rows"][name]))
+        for name, ref in record.streams.items()
+        if name in part["rows"]
+    }
+    return msgspec.structs.replace(
+        record,
+        id=f"{record.id}/{part['name']}",
+        session=f"{record.session}/{part['name']}",
+        duration_s=round(part["duration_s"], 9),
+        label=part["label"],
+        labels={**record.labels, **part["labels"]},
+        streams=streams,
+        extra={**record.extra, **part["fields"]},
+    )

@@ -1,0 +1,358 @@
+"""`convert --layout NAME` on small trees made as the corpora are published."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.io import savemat
+
+from mmprep.manifest.codec import read_manifest
+from mmprep.steps.check import check
+from tests import raw
+
+RNG = np.random.default_rng(11)
+
+
+class Converted:
+    """A data set, its records by id, and what was said."""
+
+    def __init__(self, folder, said):
+        self.folder, self.said = folder, said
+        self.records = {r.id: r for r in read_manifest(folder / "manifest.jsonl")}
+
+    def values(self, item, stream, column):
+        """Read the rows of a record's stream."""
+        ref = self.records[item].streams[stream]
+        return pq.read_table(self.folder / ref.table)[column].to_numpy()[slice(*ref.rows)]
+
+
+@pytest.fixture
+def convert(mmprep, tmp_path):
+    def run(name, *options):
+        out = tmp_path / "out"
+        asked = (tmp_path / "in", "-o", out, "--layout", name, "--engine", "serial", *options)
+        done = mmprep("convert", *asked)
+        assert done.code == 0, done.err
+        assert check(str(out), checksums=True).findings == ()
+        return Converted(out, done.err)
+
+    return run
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def cells(values):
+    found = [*values]
+    row = np.empty((1, len(found)), object)
+    row[0] = found
+    return row
+
+
+def saved(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    savemat(path, content, do_compression=True)
+
+
+def pickled(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+def written(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+# AMIGOS -------------------------------------------------------------------------------------------
+
+AMIGOS = "arousal valence dominance liking familiarity neutral disgust happiness surprise anger"
+
+
+def amigos(path, trials, *, empty=()):
+    """A person: trial k lasts 6 s + k rows, its ratings are k + 0.25, ..., 1, 0."""
+    data = [RNG.normal(size=(768 + k, 17)) for k in range(trials)]
+    for k in empty:
+        data[k] = np.zeros((0, 0))
+    rated = [[k + 0.25, *np.arange(4) + k, 1, 0, 0, 0, 1, 0, 0] for k in range(trials)]
+    videos = [str(10 + k) for k in range(trials)]
+    content = {"joined_data": cells(data), "labels_selfassessment": cells(map(np.array, rated))}
+    saved(path, content | {"VideoIDs": cells(videos)})
+    return data
+
+
+def test_trials_of_amigos_are_records_with_their_ratings(root, convert):
+    data = amigos(root / "Data_preprocessed/Data_Preprocessed_P01.mat", 3)
+    found = convert("amigos")
+    assert sorted(found.records) == ["P01/01", "P01/02", "P01/03"]
+    record = found.records["P01/02"]
+    assert (record.subject, record.session, record.duration_s) == ("P01", "P01/02", 769 / 128)
+    assert record.labels["arousal"] == 1.25
+    assert [record.labels[name] for name in AMIGOS.split()] == [1.25, 1, 2, 3, 4, 1, 0, 0, 0, 1]
+    assert (record.extra["video"], record.extra["trial"]) == ("11", 2)
+    assert record.extra["baseline_s"] == 5.0
+    np.testing.assert_array_equal(found.values("P01/02", "eeg", "AF3"), data[1][:, 0])
+    np.testing.assert_array_equal(found.values("P01/02", "gsr", "GSR"), data[1][:, 16])
+
+
+def test_known_holes_of_amigos_are_said_apart_from_others(root, convert):
+    amigos(root / "Data_Preprocessed_P08.mat", 20, empty=(16, 17, 18, 19))
+    amigos(root / "Data_Preprocessed_P09.mat", 20, empty=(2,))
+    found = convert("amigos")
+    assert "4 trials of P08 are empty, as is known: they did not see the long films" in found.said
+    assert "1 trials hold nothing and are no records: P09/03" in found.said
+    assert "38 of 40 people are not here: P01, P02, P03" in found.said
+    assert len(found.records) == 35
+
+
+def test_channels_without_values_are_said(root, convert):
+    path = root / "Data_Preprocessed_P03.mat"
+    data = RNG.normal(size=(700, 17))
+    data[:, 15] = np.nan
+    rated = cells([np.ones(12)])
+    saved(path, {"joined_data": cells([data]), "labels_selfassessment": rated})
+    found = convert("amigos")
+    assert "1 channels of trials hold no value: P03/01 ecg/ECG_left" in found.said
+    assert np.isnan(found.values("P03/01", "ecg", "ECG_left")).all()
+
+
+def test_tables_exported_from_amigos_keep_their_layout(root, convert):
+    raw.table(root / "P01/V03_eeg.tsv")
+    (record,) = convert("amigos").records.values()
+    assert (record.id, record.session, record.subject) == ("P01/V03", "P01/V03", "P01")
+
+
+def test_windows_take_the_labels_of_their_trial(root, convert, mmprep, tmp_path):
+    amigos(root / "Data_Preprocessed_P01.mat", 2)
+    convert("amigos")
+    done = mmprep("align", tmp_path / "out", "-o", tmp_path / "aligned", "--engine", "serial")
+    assert done.code == 0, done.err
+    windows = list(read_manifest(tmp_path / "aligned/manifest.jsonl"))
+    assert [(w.session, w.labels["arousal"]) for w in windows] == [
+        *[("P01/01", 0.25)] * 6,
+        *[("P01/02", 1.25)] * 6,
+    ]
+    assert windows[0].extra["video"] == "10"
+
+
+# DEAP ---------------------------------------------------------------------------------------------
+
+RATINGS = (
+    "Participant_id,Trial,Experiment_id,Start_time,Valence,Arousal,Dominance,Liking,Familiarity"
+)
+
+
+def deap(path, *, as_matlab=False):
+    """A person: four trials; the ratings of clip k are k + 1.5, k + 1.25, k + 1, k + 2."""
+    labels = np.array([[k + 1.5, k + 1.25, k + 1.0, k + 2.0] for k in range(4)])
+    content = {"data": RNG.normal(size=(4, 40, 640)), "labels": labels}
+    (saved if as_matlab else pickled)(path, content)
+    return content
+
+
+def ratings(path, person, familiarity="5"):
+    """Clips 4, 3, 2, 1 were shown in this order."""
+    rows = [
+        f"{person},{trial},{clip},{1000 * trial},{clip + 0.5},{clip + 0.25},{clip}.0,{clip + 1},"
+        + familiarity
+        for trial, clip in ((1, 4), (2, 3), (3, 2), (4, 1))
+    ]
+    written(path, "\n".join(["\ufeff" + RATINGS, *rows, ""]))
+
+
+@pytest.mark.parametrize("as_matlab", [False, True])
+def test_trials_of_deap_join_the_ratings_of_their_clip(root, convert, as_matlab):
+    content = deap(root / f"s23.{'mat' if as_matlab else 'dat'}", as_matlab=as_matlab)
+    ratings(root / "metadata_csv/participant_ratings.csv", 23)
+    found = convert("deap")
+    assert sorted(found.records) == ["s23/01", "s23/02", "s23/03", "s23/04"]
+    record = found.records["s23/02"]
+    assert record.labels == {
+        "valence": 2.5,
+        "arousal": 2.25,
+        "dominance": 2,
+        "liking": 3,
+        "familiarity": 5,
+    }
+    assert (record.extra["clip"], record.extra["presented"]) == (2, 3)
+    assert (record.extra["site"], record.subject, record.session) == ("Geneva", "s23", "s23/02")
+    assert (record.streams["eeg"].rate_hz, record.duration_s) == (128.0, 5.0)
+    np.testing.assert_array_equal(found.values("s23/02", "gsr", "GSR"), content["data"][1, 36])
+    assert "skipped" not in found.said
+    assert "participant_ratings" not in found.said
+
+
+def test_missing_familiarity_of_deap_is_null(root, convert):
+    deap(root / "s02.dat")
+    ratings(root / "participant_ratings.csv", 2, familiarity="")
+    record = convert("deap").records["s02/01"]
+    assert record.labels["familiarity"] is None
+    assert (record.labels["valence"], record.extra["site"]) == (1.5, "Twente")
+
+
+def test_ratings_of_deap_that_contradict_are_not_joined(root, convert):
+    deap(root / "s01.dat")
+    path = root / "participant_ratings.csv"
+    ratings(path, 1)
+    path.write_text(path.read_text().replace(",4.5,", ",9.0,"))
+    found = convert("deap")
+    assert "other ratings than 1 trials have (s01/04)" in found.said
+    assert "familiarity" not in found.records["s01/04"].labels
+    assert found.records["s01/03"].labels["familiarity"] == 5
+
+
+def test_both_forms_of_deap_live_side_by_side(root, convert):
+    deap(root / "data_preprocessed_python/s01.dat")
+    deap(root / "data_preprocessed_matlab/s01.mat", as_matlab=True)
+    found = convert("deap")
+    assert len(found.records) == 8
+    assert {r.session for r in found.records.values()} == {f"s01/0{k}" for k in range(1, 5)}
+
+
+def test_face_videos_of_deap_go_by_the_order_of_presentation(root, convert):
+    raw.film(root / "face_video/s01/s01_trial03.avi", range(0, 400, 40))
+    ratings(root / "participant_ratings.csv", 1)
+    (record,) = convert("deap").records.values()
+    assert (record.id, record.subject) == ("face_video/s01_trial03", "s01")
+    assert (record.labels["valence"], record.extra["clip"]) == (2.5, 2)
+
+
+# DREAMER ------------------------------------------------------------------------------------------
+
+
+def dreamer_person(k):
+    def part(rate, n):
+        lasting = {"baseline": (1, 1), "stimuli": (2, 3)}
+        return {
+            name: cells([RNG.normal(size=(rate * s, n)) for s in seconds]).T
+            for name, seconds in lasting.items()
+        }
+
+    scores = {"ScoreValence": [4, 3], "ScoreArousal": [1, k + 1], "ScoreDominance": [2, 5]}
+    rated = {name: np.array(row)[:, None] for name, row in scores.items()}
+    return {"EEG": part(128, 14), "ECG": part(256, 2), **rated}
+
+
+def test_clips_of_dreamer_are_records_with_their_scores(root, convert):
+    people = [dreamer_person(k) for k in range(2)]
+    names = cells([f"E{k}" for k in range(14)])
+    rates = {"EEG_SamplingRate": 128, "ECG_SamplingRate": 256}
+    saved(
+        root / "DREAMER.mat", {"DREAMER": {"Data": cells(people), "EEG_Electrodes": names, **rates}}
+    )
+    found = convert("dreamer")
+    assert sorted(found.records) == ["S01/01", "S01/02", "S02/01", "S02/02"]
+    record = found.records["S02/02"]
+    assert record.labels == {"valence": 3, "arousal": 2, "dominance": 5}
+    assert (record.subject, record.duration_s, record.extra["baseline_s"]) == ("S02", 4.0, 1.0)
+    wanted = np.concatenate([people[1]["ECG"][part][1, 0] for part in ("baseline", "stimuli")])
+    np.testing.assert_array_equal(found.values("S02/02", "ecg", "ECG_1"), wanted[:, 0])
+    assert "21 of 23 people are not here" in found.said
+
+
+# WESAD --------------------------------------------------------------------------------------------
+
+CONDITIONS = ((0, 3), (1, 5), (0, 1), (2, 4), (7, 2), (4, 2), (3, 3), (4, 2), (0, 1))
+QUEST = """# Subj;S2;;;
+# ORDER;Base;TSST;Medi 1;Fun;Medi 2;sRead;fRead;;
+# START;7.08;39.55;70.19;81.25;93.38;54.42;89.51;;
+# END;26.32;50.3;77.1;87.47;100.15;56.07;91.15;;
+;;;;
+# PANAS;1;2;3;;
+# PANAS;4;4;4;;
+# PANAS;1;1;1;;
+# PANAS;5;2;2;;
+# PANAS;1;1;2;;
+;;;;
+# STAI;1;4;;;
+# STAI;4;1;;;
+# STAI;2;3;;;
+# STAI;1;3;;;
+# STAI;1;4;;;
+;;;;
+# DIM;5;2;;
+# DIM;3;7;;
+# DIM;6;2;;
+# DIM;8;4;;
+# DIM;6;1;;
+;;;;
+# SSSQ;2;5;;;
+"""
+
+
+def wesad(path):
+    label = np.concatenate([np.full(700 * s, code, np.int32) for code, s in CONDITIONS])
+    seconds = len(label) // 700
+    chest = {"ACC": 3, "ECG": 1, "EMG": 1, "EDA": 1, "Temp": 1, "Resp": 1}
+    wrist = {"ACC": (32, 3), "BVP": (64, 1), "EDA": (4, 1), "TEMP": (4, 1)}
+    signal = {
+        "chest": {name: RNG.normal(size=(len(label), n)) for name, n in chest.items()},
+        "wrist": {name: RNG.normal(size=(hz * seconds, n)) for name, (hz, n) in wrist.items()},
+    }
+    pickled(path, {"subject": path.stem, "signal": signal, "label": label})
+    return signal
+
+
+def test_conditions_of_wesad_are_records_with_class_and_questionnaires(root, convert):
+    signal = wesad(root / "S2/S2.pkl")
+    written(root / "S2/S2_quest.csv", QUEST)
+    found = convert("wesad")
+    labels = {name: record.label for name, record in found.records.items()}
+    assert labels == {
+        "S2/amusement": "amusement",
+        "S2/baseline": "baseline",
+        "S2/meditation-1": "meditation",
+        "S2/meditation-2": "meditation",
+        "S2/stress": "stress",
+    }
+    stress, amusement = found.records["S2/stress"], found.records["S2/amusement"]
+    assert (stress.subject, stress.session, stress.duration_s) == ("S2", "S2/stress", 4.0)
+    assert (stress.labels["valence"], stress.labels["arousal"]) == (3, 7)
+    assert (amusement.labels["valence"], amusement.labels["arousal"]) == (8, 4)
+    assert found.records["S2/meditation-2"].labels["valence"] == 6
+    assert [stress.labels[name] for name in ("panas_1", "stai_2", "sssq_2")] == [4, 1, 5]
+    assert "sssq_1" not in amusement.labels
+    wrist = signal["wrist"]["EDA"][36:52, 0]
+    np.testing.assert_array_equal(found.values("S2/stress", "wrist_EDA", "EDA"), wrist)
+    ecg = signal["chest"]["ECG"][6300:9100, 0]
+    np.testing.assert_array_equal(found.values("S2/stress", "chest_ECG", "ECG"), ecg)
+    assert set(found.values("S2/stress", "condition", "label")) == {2}
+
+
+def test_people_whom_wesad_never_published_are_no_loss(root, convert):
+    for k in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
+        wesad(root / f"S{k}/S{k}.pkl")
+    said = convert("wesad").said
+    assert "S1, S12 are missing, as is known" in said
+    assert "1 of 17 people are not here: S17" in said
+
+
+def test_devices_of_wesad_keep_clocks_of_their_own(root, convert):
+    wesad(root / "S2/S2.pkl")
+    written(root / "S2/S2_E4_Data/EDA.csv", "1495437325.000000\n4.000000\n0.5\n0.6\n")
+    header = '{"00:07": {"sensor": ["ECG"], "column": ["nSeq", "DI", "CH1"], "sampling rate": 700,'
+    header += ' "resolution": [16, 4, 16], "date": "2017-5-22", "time": "9:39:1.0"}}'
+    lines = ["# OpenSignals Text File Format", f"# {header}", "# EndOfHeader", "0\t0\t7\t", ""]
+    written(root / "S2/S2_respiban.txt", "\n".join(lines))
+    found = convert("wesad")
+    assert found.records["S2/E4"].subject == "S2"
+    assert list(found.records["S2/E4"].streams) == ["EDA"]
+    assert found.records["S2/respiban"].session == "S2/respiban"
+
+
+def test_windows_of_wesad_have_their_condition(root, convert, mmprep, tmp_path):
+    wesad(root / "S2/S2.pkl")
+    convert("wesad")
+    done = mmprep("align", tmp_path / "out", "-o", tmp_path / "aligned", "--engine", "serial")
+    assert done.code == 0, done.err
+    windows = read_manifest(tmp_path / "aligned/manifest.jsonl")
+    counts = {}
+    for window in windows:
+        counts[window.label] = counts.get(window.label, 0) + 1
+    assert counts == {"baseline": 5, "stress": 4, "meditation": 4, "amusement": 3}
