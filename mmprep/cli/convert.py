@@ -45,6 +45,22 @@ _tables = options.chain(
     click.option("--rate", metavar="HZ", help="The rate of rows that have no stamps."),
     click.option("--unit", multiple=True, metavar="COL=U", help="The unit of a column."),
     click.option(
+        "--schema",
+        metavar="FILE",
+        help="Columns and types of streams, as --write-schema writes them; what it declares is"
+        " not looked for.",
+    ),
+    click.option(
+        "--write-schema", metavar="FILE", help="Write what was found out of all streams, as JSON."
+    ),
+    click.option(
+        "--on-column-change",
+        type=click.Choice(["add", "fail", "drop"]),
+        default="add",
+        show_default=True,
+        help="Columns that the schema, or without one not all files of a stream have.",
+    ),
+    click.option(
         "--on-bad-row",
         type=click.Choice(["fail", "skip", "null"]),
         default="fail",

@@ -32,7 +32,7 @@ import numpy as np
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.signals import Stream
-from mmprep.tables import Column, Rows, TableFacts, TableSchema, Target, feed
+from mmprep.tables import Column, Declared, Rows, TableFacts, TableSchema, Target, feed
 from mmprep.timebase import NS_PER_S, IntArray
 
 COMPANIONS = (".ptp.tsv", ".clock.tsv", ".frames.tsv")
@@ -55,6 +55,8 @@ class TextOptions:
         The names of the columns, in place of the header's.
     time : str, optional
         The time column.
+    time_hint : str, optional
+        The time column, in files that have it.
     time_unit : str, optional
         `s ms us ns iso`.
     tz : str, optional
@@ -65,8 +67,8 @@ class TextOptions:
         The rate of rows without stamps.
     units : tuple of (str, str)
         Column -> unit.
-    kinds : tuple of (str, str)
-        Column -> declared kind (`int64 float64 string`); values that do not fit are bad cells.
+    declared : mapping of str to Declared
+        The reader's name of a stream -> what is declared of it.
     on_bad_row : str
         `fail`, `skip` or `null`.
     float32 : bool
@@ -78,13 +80,14 @@ class TextOptions:
     header: bool | None = None
     columns: tuple[str, ...] = ()
     time: str | None = None
+    time_hint: str | None = None
     time_unit: str | None = None
     tz: str | None = None
     null: tuple[str, ...] = ()
     encoding: str | None = None
     rate_hz: Fraction | None = None
     units: tuple[tuple[str, str], ...] = ()
-    kinds: tuple[tuple[str, str], ...] = ()
+    declared: Mapping[str, Declared] = field(default_factory=dict)
     on_bad_row: str = "fail"
     float32: bool = False
     compression_level: int = 1
@@ -219,6 +222,9 @@ class Table(Protocol):
     def with_units(self, units: Mapping[str, str]) -> Self:
         """Give channels the units that the user said."""
 
+    def with_types(self, known: Declared) -> Self:
+        """Give channels the kinds that the user declared."""
+
     def schema(self, on_bad_row: str = "fail") -> TableSchema:
         """Give its columns with the kinds seen so far."""
 
@@ -269,7 +275,7 @@ class Finder:
             An option does not go with them.
         """
         looks = self._named(claim, root, options)
-        return {stream: self._schema(look(), options) for stream, look in looks.items()}
+        return {stream: schema_of(look(), stream, options) for stream, look in looks.items()}
 
     def write(
         self,
@@ -341,9 +347,13 @@ class Finder:
         signals = tuple(name for name in known if name != NOTES)
         return pick(signals if stream is None and signals else known, stream, where)
 
-    def _schema(self, table: Table, options: TextOptions) -> TableSchema:
-        schema = table.with_units(dict(options.units)).schema(options.on_bad_row)
-        return replace(schema, float32=options.float32)
+
+def schema_of(table: Table, stream: str, options: TextOptions) -> TableSchema:
+    """Give the schema of a stream's table with what the user said of it."""
+    known = options.declared.get(stream)
+    typed = table.with_types(known) if known is not None else table
+    schema = typed.with_units(dict(options.units)).schema(options.on_bad_row)
+    return replace(schema, float32=options.float32)
 
 
 def pick(names: Sequence[str], wanted: str | None, where: str) -> str:

@@ -187,8 +187,7 @@ def probe(claim: Claim, root: Path, options: TextOptions) -> dict[str, TableSche
     for name in claim.files:
         path = file_of(root, name)
         stream = stream_of(path) or ""
-        table = _table(_read(path, name, options), stream).with_units(dict(options.units))
-        found[stream] = replace(table.schema(), float32=options.float32)
+        found[stream] = base.schema_of(_table(_read(path, name, options), stream), stream, options)
     return found
 
 

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from mmprep import tables
@@ -80,7 +81,7 @@ class Sniffed:
 
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     (name,) = claim.files
-    return {OWN: lambda: sniff(file_of(root, name), name, options).table}
+    return {OWN: lambda: sniff(file_of(root, name), name, _declared(claim, options)).table}
 
 
 def write(
@@ -94,8 +95,21 @@ def write(
 ) -> TableFacts:
     """Write the table of a file; see `Finder.write`."""
     (name,) = claim.files
-    sniffed = sniff(file_of(root, name), name, options)
+    sniffed = sniff(file_of(root, name), name, _declared(claim, options))
     return _settled(sniffed, schema, options).write(schema, target, options.on_bad_row)
+
+
+def _declared(claim: Claim, options: TextOptions) -> TextOptions:
+    """Take what is declared of the stream's time; what the options say comes first."""
+    known = options.declared.get(claim.stem)
+    if known is None:
+        return options
+    return replace(
+        options,
+        time_hint=known.time,
+        time_unit=options.time_unit or known.time_unit,
+        rate_hz=options.rate_hz or (Fraction(known.rate) if known.rate else None),
+    )
 
 
 def _settled(sniffed: Sniffed, schema: TableSchema, options: TextOptions) -> TextTable:
@@ -323,7 +337,8 @@ def _time_cell(cells: Sequence[str | None], where: str, options: TextOptions) ->
                 hint="name one of them by --time",
             )
         return names.index(options.time)
-    found = stamps.find_time(names)
+    hinted = names.index(options.time_hint) if options.time_hint in names else None
+    found = hinted if hinted is not None else stamps.find_time(names)
     if found is None and options.rate_hz is None:
         raise DataError(
             f"no time column among {', '.join(filter(None, names))}",
@@ -358,7 +373,7 @@ def _with_time(
     options: TextOptions,
     notes: tuple[str, ...],
 ) -> Sniffed:
-    columns = _columns(layout, cells, options)
+    columns = _columns(layout, cells)
     table = TextTable(
         layout,
         columns,
@@ -385,16 +400,11 @@ def _stamp_texts(layout: tables.Layout, head: _Head) -> tuple[str, ...]:
     return tuple(text.replace(",", ".") if layout.decimal == "," else text for text in texts)
 
 
-def _columns(
-    layout: tables.Layout, cells: Sequence[str | None], options: TextOptions
-) -> tuple[Column, ...]:
-    kinds = dict(options.kinds)
+def _columns(layout: tables.Layout, cells: Sequence[str | None]) -> tuple[Column, ...]:
     columns = []
     for name, index in layout.channels.items():
         source = cells[index] or name
-        unit = stamps.named_unit(source)[1]
-        kind = kinds.get(source)
-        columns.append(Column(name, kind or "null", source, unit, fixed=kind is not None))
+        columns.append(Column(name, "null", source, stamps.named_unit(source)[1]))
     return tuple(columns)
 
 

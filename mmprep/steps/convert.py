@@ -21,12 +21,12 @@ from typing import Any
 
 import msgspec
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
 from mmprep.shards import plan_shards
 from mmprep.sources.base import TextOptions
-from mmprep.steps import base, claims, curate, labels, sounds, texts
+from mmprep.steps import base, claims, curate, labels, schemafile, sounds, texts
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -41,6 +41,7 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.claims import Claimed
+from mmprep.steps.columns import Look, Settler, StreamSchema
 from mmprep.steps.corpora import CORPORA
 from mmprep.steps.curate import Curated, Lost
 from mmprep.steps.inputs import Inputs, expand
@@ -51,7 +52,11 @@ from mmprep.timebase import rate, rate_number
 
 STEP = StepName("convert", 1)
 PROBES_A_TASK = 32
-_CONTENT = ("layout", "text", "on", "resample", "mono", "channel", "audio_dtype")
+_CONTENT = (
+    *("layout", "text", "on", "on_column_change"),
+    *("resample", "mono", "channel", "audio_dtype"),
+)
+_OF_STREAMS = ("declared", "time_hint")  # of the text options; the schema file is an input
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,9 @@ class Config:
     encoding: str | None = None
     rate: str | None = None
     unit: tuple[str, ...] = ()
+    schema: str | None = None
+    write_schema: str | None = None
+    on_column_change: str = "add"
     on_bad_row: str = "fail"
     float32: bool = False
     compression_level: int = 1
@@ -160,10 +168,13 @@ def run(
             return session.preview(
                 [*sound_tasks, *_single_tasks(table_items, {})], _about_bytes(plan)
             )
-        written = _write_tables(session, table_items, plan, options.cpus)
+        written, schemas = _write_tables(session, table_items, plan, options.cpus)
         sounding = session.map(Work("mmprep.steps.media:convert"), sound_tasks, label="media")
         session.check_failures()
-        return session.commit(_contents(plan, session, written, sounding))
+        contents = _contents(plan, session, written, sounding)
+        if config.write_schema is not None:
+            _write_schema(Path(config.write_schema).absolute(), schemas, written)
+        return session.commit(contents)
 
 
 # What to do ---------------------------------------------------------------------------------------
@@ -182,6 +193,7 @@ class _Plan:
     shard_size: int
     label_table: labels.LabelTable | None
     curated: Curated
+    schema: schemafile.Schema
 
 
 def _plan(config: Config, options: RunOptions) -> _Plan:
@@ -203,7 +215,9 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
             where=config.labels,
             hint="give it to align",
         )
-    inputs = _without_labels(inputs, config.labels)
+    schema = schemafile.read(config.schema) if config.schema else {}
+    _check_place(config, options.output)
+    inputs = _without(inputs, config.labels, config.schema, config.write_schema)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
     found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
     patterns = (config.text,) if config.text else known.corpus.texts
@@ -221,21 +235,35 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
         parse_bytes(config.shard_size),
         label_table,
         known,
+        schema,
     )
 
 
-def _without_labels(inputs: Inputs, label_path: str | None) -> Inputs:
-    """Leave the table of labels out where it lies among the recordings."""
-    if label_path is None:
+def _without(inputs: Inputs, *paths: str | None) -> Inputs:
+    """Leave labels and schema files out where they lie among the recordings."""
+    others = {Path(path).absolute() for path in paths if path is not None}
+    if not others:
         return inputs
-    whole = Path(label_path).absolute()
-    return replace(inputs, names=tuple(n for n in inputs.names if inputs.root / n != whole))
+    names = tuple(n for n in inputs.names if inputs.root / n not in others)
+    return replace(inputs, names=names)
+
+
+def _check_place(config: Config, output: Path) -> None:
+    """Refuse to write the schema where it would be lost, or change an input."""
+    if config.write_schema is None:
+        return
+    path = Path(config.write_schema).absolute()
+    if path.is_relative_to(output):
+        raise UsageError("lies inside OUT", where="--write-schema", hint="choose another place")
+    if config.schema is not None and path == Path(config.schema).absolute():
+        raise UsageError("is the file of --schema", where="--write-schema", hint="name another")
 
 
 def _content(config: Config, plan: _Plan) -> dict[str, Any]:
     """Name the options that change what is written."""
     content: dict[str, Any] = {name: getattr(config, name) for name in _CONTENT}
     content |= msgspec.to_builtins(plan.options, enc_hook=str)
+    content = {name: value for name, value in content.items() if name not in _OF_STREAMS}
     content["shard_size"] = plan.shard_size
     content["on_bad_row"] = config.on_bad_row
     return dict(sorted(content.items()))
@@ -284,6 +312,9 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "clock": claimed.clock is not None,
         "streams": dict(claimed.streams),
         "is_cut": plan.curated.corpus.is_cut,
+        "declared": schemafile.declared(
+            claimed.streams, plan.schema, looks_further=plan.config.on_column_change == "add"
+        ),
     }
     paths = claimed.paths(plan.root)
     return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
@@ -298,11 +329,17 @@ def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:
 
 def _write_tables(
     session: base.Run, items: Sequence[Item], plan: _Plan, cpus: int
-) -> list[Outcome]:
+) -> tuple[list[Outcome], dict[str, StreamSchema]]:
     options = msgspec.to_builtins(plan.options, enc_hook=str)
     items, looks = _look(session, items, options)
     _refuse_doubles(items, plan)
-    schemas = _merged(items, looks)
+    settler = Settler(
+        plan.schema,
+        plan.config.on_column_change,
+        dict(plan.options.units),
+        session.progress.say,
+    )
+    schemas = settler.settle(_by_stream(items, looks))
     _check_units(plan.options, schemas)
     _tell_texts(schemas, session.progress)
     todo = list(items)
@@ -318,10 +355,29 @@ def _write_tables(
             session.supersede(
                 done[item.source], {"widen": (done[item.source].value or {}).get("widen", {})}
             )
-    return [done[item.source] for item in items if item.source in done]
+    return [done[item.source] for item in items if item.source in done], schemas
 
 
-def _tell_texts(schemas: Mapping[str, _StreamSchema], progress: Progress) -> None:
+def _write_schema(
+    path: Path, schemas: Mapping[str, StreamSchema], written: Sequence[Outcome]
+) -> None:
+    """Write the file of `--write-schema`, unless the same one stands there."""
+    rates: dict[str, set[str | None]] = {}
+    for outcome in written:
+        for fact in (outcome.value or {}).get("items", {}).values():
+            for stream, ref in fact["streams"].items():
+                rates.setdefault(stream, set()).add(ref["rate_hz"])
+    known = {stream: found.pop() for stream, found in rates.items() if len(found) == 1}
+    data = schemafile.write(
+        {stream: one.schema for stream, one in schemas.items()},
+        {stream: Fraction(text) for stream, text in known.items() if text is not None},
+    )
+    if not path.is_file() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(path, data)
+
+
+def _tell_texts(schemas: Mapping[str, StreamSchema], progress: Progress) -> None:
     """Say which columns hold text beside numbers: one odd cell makes a column text."""
     for stream, found in schemas.items():
         columns = found.schema.columns
@@ -333,7 +389,7 @@ def _tell_texts(schemas: Mapping[str, _StreamSchema], progress: Progress) -> Non
             )
 
 
-def _check_units(options: TextOptions, schemas: Mapping[str, _StreamSchema]) -> None:
+def _check_units(options: TextOptions, schemas: Mapping[str, StreamSchema]) -> None:
     """Refuse `--unit` for a column that no table has."""
     columns = [column for one in schemas.values() for column in one.schema.columns]
     known = {column.source_name or column.name for column in columns}
@@ -352,14 +408,6 @@ def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) ->
         for part in (items[k : k + PROBES_A_TASK] for k in range(0, len(items), PROBES_A_TASK))
     ]
     return session.map(Work(texts.probe), tasks, label="look") if tasks else []
-
-
-@dataclass(slots=True)
-class _StreamSchema:
-    """The schema of a stream, and the items that have it."""
-
-    schema: tables.TableSchema
-    sources: set[str] = field(default_factory=set)
 
 
 def _look(
@@ -395,23 +443,18 @@ def _refuse_doubles(items: Sequence[Item], plan: _Plan) -> None:
                 )
 
 
-def _merged(
+def _by_stream(
     items: Sequence[Item], looks: Mapping[str, Mapping[str, Any]]
-) -> dict[str, _StreamSchema]:
-    found: dict[str, list[tuple[str, tables.TableSchema]]] = {}
+) -> dict[str, list[Look]]:
+    found: dict[str, list[Look]] = {}
     for item in items:
         for own, stream in item.spec["streams"].items():
             schema = texts.schema_of(looks[item.source][own])
-            found.setdefault(stream, []).append((item.source, schema))
-    return {
-        stream: _StreamSchema(
-            tables.merge_schemas(schema for _, schema in parts), {source for source, _ in parts}
-        )
-        for stream, parts in found.items()
-    }
+            found.setdefault(stream, []).append(Look(item.source, schema))
+    return found
 
 
-def _write_task(item: Item, schemas: Mapping[str, _StreamSchema], options: dict[str, Any]) -> Task:
+def _write_task(item: Item, schemas: Mapping[str, StreamSchema], options: dict[str, Any]) -> Task:
     streams = item.spec["streams"]
     chosen = {s: msgspec.to_builtins(schemas[s].schema) for s in streams.values()}
     spec = {"options": options, "schemas": chosen, "streams": streams}
@@ -419,7 +462,7 @@ def _write_task(item: Item, schemas: Mapping[str, _StreamSchema], options: dict[
 
 
 def _widened(
-    schemas: dict[str, _StreamSchema], outcomes: Sequence[Outcome], progress: Progress
+    schemas: dict[str, StreamSchema], outcomes: Sequence[Outcome], progress: Progress
 ) -> set[str]:
     """Widen the schemas as the outcomes ask; name the streams whose tables must be rewritten."""
     touched = set()
@@ -486,13 +529,16 @@ def _contents(
     records, said = labels.join(known, [plan.label_table] if plan.label_table else [])
     for remark in (*remarks, *said):
         session.progress.say(remark)
-    label_files = (str(Path(plan.config.labels).absolute()),) if plan.config.labels else ()
+    beside = (plan.config.labels, plan.config.schema)
     return Contents(
         records,
         book.modalities(),
         _sessions(records, drafts),
         placed,
-        extra_inputs=(*label_files, *plan.curated.paths),
+        extra_inputs=(
+            *(str(Path(name).absolute()) for name in beside if name),
+            *plan.curated.paths,
+        ),
         folders=plan.folders,
         media_root=plan.root,
         n_rejected_rows=sum(fact.get("n_rejected", 0) for fact in facts.values()),

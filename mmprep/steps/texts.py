@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,13 +31,19 @@ def options_of(value: dict[str, Any]) -> TextOptions:
     return msgspec.convert(exact, TextOptions)
 
 
+def _options(item: Item, spec: dict[str, Any]) -> TextOptions:
+    """Give the options of a task with what is declared of the item's streams."""
+    known = msgspec.convert(item.spec["declared"], dict[str, tables.Declared])
+    return replace(options_of(spec["options"]), declared=known)
+
+
 def probe(job: Job) -> dict[str, Any]:
     """Look at each table of a task and give its schemas."""
-    options = options_of(job.task.spec["options"])
     found = []
     for item in job.items():
         with job.attempt(item, "look"):
             claim = msgspec.convert(item.spec["claim"], Claim)
+            options = _options(item, job.task.spec)
             schemas = TABLE_READERS[claim.reader].probe(claim, Path(item.spec["root"]), options)
             looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
             found.append((item.source, looks))
@@ -84,7 +91,7 @@ def _parts(item: Item, streams: Mapping[str, str], options: TextOptions) -> list
 def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
-    options = options_of(task.spec["options"])
+    options = _options(item, task.spec)
     name = files.portable(f"tables/{stream}/{item.id}.parquet")
     rejects = files.portable(f"rejects/{stream}/{item.id}.tsv")
     target = tables.Target(

@@ -15,7 +15,10 @@ from mmprep.tables.parquet import (
 from mmprep.tables.parse import NULLS, Layout, RateTime
 from mmprep.tables.rowreader import BAD_ROW_POLICIES, ReadOptions, sample_columns
 from mmprep.tables.schema import (
+    EVIDENCE,
+    RESERVED,
     Column,
+    Declared,
     TableSchema,
     TimeColumn,
     Widen,
@@ -23,19 +26,23 @@ from mmprep.tables.schema import (
     declared,
     merge_schemas,
     table_name,
+    with_units,
 )
 from mmprep.tables.stamps import NULL_STAMP_NS
 from mmprep.tables.target import TableFacts, Target
-from mmprep.tables.text import Counter, Padding, Part, TextTable, keys_of
+from mmprep.tables.text import Counter, Padding, Part, TextTable, keys_of, no_unix_time
 
 __all__ = [
     "BAD_ROW_POLICIES",
     "BLOCK_BYTES",
+    "EVIDENCE",
     "NULLS",
     "NULL_STAMP_NS",
+    "RESERVED",
     "ArrayTable",
     "Column",
     "Counter",
+    "Declared",
     "Layout",
     "Padding",
     "Part",
@@ -56,11 +63,13 @@ __all__ = [
     "iter_stream",
     "keys_of",
     "merge_schemas",
+    "no_unix_time",
     "read_columns",
     "read_stream",
     "sample_columns",
     "table_info",
     "table_name",
+    "with_units",
     "write_stream",
     "write_table",
 ]

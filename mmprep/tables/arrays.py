@@ -11,8 +11,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mmprep.errors import DataError
 from mmprep.signals import Stream
-from mmprep.tables.schema import Column, TableSchema, TimeColumn, stored_kind, with_units
+from mmprep.tables.schema import (
+    RANK,
+    Column,
+    Declared,
+    TableSchema,
+    TimeColumn,
+    stored_kind,
+    with_units,
+)
 from mmprep.tables.target import TableFacts, Target
 from mmprep.timebase import IntArray
 
@@ -61,6 +70,23 @@ class ArrayTable:
     def with_units(self, units: Mapping[str, str]) -> Self:
         """Give channels the units that are said of them by their name here or in the source."""
         return replace(self, columns=with_units(self.columns, units))
+
+    def with_types(self, known: Declared) -> Self:
+        """Give channels declared kinds.
+
+        Raises
+        ------
+        DataError
+            One that cannot hold all values of the kind that the source has.
+        """
+        columns = known.of(self.columns)
+        for column, own in zip(columns, self.columns, strict=True):
+            if RANK[column.kind] < RANK[own.kind]:
+                raise DataError(
+                    f"column {own.name!r} is {own.kind} in the file, the schema says {column.kind}",
+                    hint=f"declare it as {own.kind}",
+                )
+        return replace(self, columns=columns)
 
     def schema(self, on_bad_row: str = "fail") -> TableSchema:
         """Give the schema; `on_bad_row` is for tables of text."""

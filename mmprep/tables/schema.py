@@ -65,12 +65,15 @@ class TimeColumn:
         Stamps are Unix time; they are stored as `timestamp[ns, UTC]`, else as `duration[ns]`.
     source_name : str
         The column in the raw file; empty for rows without stamps.
+    fixed : bool
+        `absolute` is declared: stamps that are no Unix time are an error.
     """
 
     unit: str
     evidence: str = "given"
     absolute: bool = False
     source_name: str = ""
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,38 @@ class TableSchema:
         """Say what is on disk: two schemas with the same answer need no rewrite."""
         kinds = tuple((column.name, stored_kind(column, self)) for column in self.columns)
         return (("time", "timestamp" if self.time.absolute else "duration"), *kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What is declared of a stream before anybody looks at its files.
+
+    Parameters
+    ----------
+    kinds : mapping of str to (str or None)
+        Column -> its kind; None: told by its values.
+    looks_further : bool
+        Tell the kinds of columns that are not named, too.
+    time, time_unit, rate : str, optional
+        The time column where a file has it; its unit; the rate of rows without stamps.
+    """
+
+    kinds: Mapping[str, str | None]
+    looks_further: bool = True
+    time: str | None = None
+    time_unit: str | None = None
+    rate: str | None = None
+
+    def of(self, columns: Iterable[Column]) -> tuple[Column, ...]:
+        """Give columns their declared kinds; those that nobody is to look at stay unknown."""
+        return tuple(map(self._of, columns))
+
+    def _of(self, column: Column) -> Column:
+        kind = self.kinds.get(column.name)
+        if kind is not None:
+            return replace(column, kind=kind, fixed=True)
+        is_open = self.looks_further or column.name in self.kinds
+        return column if is_open else replace(column, fixed=True)
 
 
 class Widen(Exception):  # noqa: N818 - a request to the caller, not a fault of the input

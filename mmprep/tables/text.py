@@ -22,6 +22,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.tables.feed import BLOCK_BYTES
 from mmprep.tables.packets import Cycle, PacketCounter
@@ -29,7 +30,15 @@ from mmprep.tables.parquet import TableWriter, as_floats
 from mmprep.tables.parse import Layout, Parsed, Reject
 from mmprep.tables.rejects import RejectsFile
 from mmprep.tables.rowreader import Batch, ReadOptions, RowReader, Tally, sample_columns
-from mmprep.tables.schema import Column, TableSchema, TimeColumn, Widen, widest, with_units
+from mmprep.tables.schema import (
+    Column,
+    Declared,
+    TableSchema,
+    TimeColumn,
+    Widen,
+    widest,
+    with_units,
+)
 from mmprep.tables.stamps import DECIMALS, NULL_STAMP_NS, UNIX_S, RateMeter, row_stamps
 from mmprep.tables.target import TableFacts, Target
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
@@ -122,6 +131,10 @@ class TextTable:
         """Give channels the units that are said of them by their name here or in the source."""
         return replace(self, columns=with_units(self.columns, units))
 
+    def with_types(self, known: Declared) -> Self:
+        """Give channels declared kinds."""
+        return replace(self, columns=known.of(self.columns))
+
     def schema(self, on_bad_row: str = "fail") -> TableSchema:
         """Give the schema, the kinds of the channels told by samples of the file."""
         return TableSchema(self._sampled(on_bad_row), self.time)
@@ -151,11 +164,12 @@ class TextTable:
         """
         kept = RejectsFile(target.rejects_path)
         options = ReadOptions(on_bad_row, target.n_threads, block_bytes, target.hasher)
-        reader = _TableReader(self, self._strict(schema.columns), options, kept)
+        columns = (*schema.columns, *self._helpers(schema))
+        reader = _TableReader(self, self._strict(columns), options, kept)
         writer = target.writer(schema, rate_hz=self.rate_hz, irregular=self.irregular)
         try:
             for batch in reader.batches():
-                _check_absolute(schema, batch, writer)
+                _check_absolute(schema, batch, writer, self.layout.where)
                 writer.add(batch.stamps_ns, batch.is_valid, batch.columns)
             time = writer.close()
             n_rows_in = reader.n_rows_in(writer.n_rows)
@@ -205,6 +219,14 @@ class TextTable:
                 self.time.absolute,
                 self.kind,
             )
+
+    def _helpers(self, schema: TableSchema) -> tuple[Column, ...]:
+        """Give the columns that the rows are told by, though the schema leaves them out."""
+        said = (self.counter.column if self.counter is not None else None, self.made_up)
+        left_out = [c for c in self.columns if c.name not in schema.kinds]
+        numbers = [replace(c, kind="float64", fixed=True) for c in left_out if c.name in said]
+        filled = [replace(c, kind="string") for c in left_out if c.name not in said]
+        return (*numbers, *(filled if self.filled_only else ()))
 
     def _sampled(self, on_bad_row: str) -> tuple[Column, ...]:
         found = sample_columns(self.layout, self.columns, on_bad_row)
@@ -368,15 +390,32 @@ def _values(batch: Batch, name: str) -> FloatArray:
     return np.full(batch.stamps_ns.size, np.nan) if column is None else as_floats(column)
 
 
-def _check_absolute(schema: TableSchema, batch: Batch, writer: TableWriter) -> None:
-    """Ask for relative time where the first stamp of the file is no Unix time."""
+def _check_absolute(schema: TableSchema, batch: Batch, writer: TableWriter, where: str) -> None:
+    """Ask for relative time where the first stamp of the file is no Unix time.
+
+    Raises
+    ------
+    DataError
+        The schema declares that it is.
+    """
     if not schema.time.absolute or writer.has_start:
         return
     stamps = batch.stamps_ns if batch.is_valid is None else batch.stamps_ns[batch.is_valid]
     if not stamps.size or schema.time.unit not in DECIMALS:
         return
     if not UNIX_S[0] <= int(stamps[0]) // NS_PER_S < UNIX_S[1]:
+        if schema.time.fixed:
+            raise no_unix_time(where)
         raise Widen({}, relative=True)
+
+
+def no_unix_time(where: str) -> DataError:
+    """Give the error of stamps that are declared absolute and are not."""
+    return DataError(
+        "its stamps are no Unix time, the schema says that they are absolute",
+        where=where,
+        hint="say --time-unit or --tz, or absolute: false in the schema",
+    )
 
 
 def _notes(reader: _TableReader, n_rows: int) -> Iterator[str]:

@@ -267,7 +267,20 @@ def test_all_conflicts_of_a_file_come_in_one_request(tmp_path):
 
 def test_declared_kind_makes_an_odd_value_a_bad_cell(make):
     with pytest.raises(DataError, match=r"x\.tsv:3: x is 'ERR', expected float64: 1\\tERR"):
-        make("t_s\tx\n0\t1\n1\tERR\n", kinds=(("x", "float64"),))
+        make("t_s\tx\n0\t1\n1\tERR\n", declared={"x": tables.Declared({"x": "float64"})})
+
+
+def test_declared_time_comes_before_what_is_judged_and_after_the_options(make):
+    rows = "t\tlater\n0\t500\n1\t1500\n"
+    known = {"x": tables.Declared({}, time="later", time_unit="ms")}
+    assert make(rows, declared=known).time_ns() == [0, 10**9]
+    assert make(rows, declared=known, time="t").time_ns() == [0, 10**6]
+    assert make(rows, declared=known, time_unit="us").time_ns() == [0, 10**6]
+
+
+def test_declared_rate_gives_the_times_of_rows_without_stamps(make):
+    known = {"x": tables.Declared({}, rate="4/1")}
+    assert make("a\tb\n1\t2\n3\t4\n", declared=known).time_ns() == [0, 250_000_000]
 
 
 # --- time ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -135,6 +136,36 @@ def test_stamps_that_are_no_unix_time_ask_for_relative_ones(mixed, tmp_path):
     with pytest.raises(Widen) as raised:
         write(rows, tmp_path / "o.parquet")
     assert raised.value.relative
+
+
+def test_nobody_looks_at_columns_that_are_declared(mixed, tmp_path):
+    table = of(replace(mixed, path=tmp_path / "absent"), "fast", "slow")
+    known = tables.Declared({"fast": "float64", "slow": "float64"})
+    assert set(table.with_types(known).schema().kinds.values()) == {"float64"}
+    nothing = tables.Declared({}, looks_further=False)
+    assert set(table.with_types(nothing).schema().kinds.values()) == {"null"}
+
+
+def test_counter_that_the_schema_leaves_out_still_gives_the_stamps(counted, tmp_path):
+    kept, rows = counted
+    narrow = replace(rows.schema(), columns=(Column("v", "int64"),))
+    write(rows, tmp_path / "o.parquet", schema=narrow)
+    stream = tables.read_stream(tmp_path / "o.parquet", "c")
+    assert stream.stamps_ns.tolist() == [5 * MS + k * MS for k in kept]
+    assert stream.channels == ("v",)
+
+
+def test_columns_that_the_schema_leaves_out_still_say_which_rows_are_filled(mixed, tmp_path):
+    rows = of(mixed, "slow", "note", text=frozenset({"note"}))
+    narrow = replace(rows.schema(), columns=(Column("slow", "int64"),))
+    write(rows, tmp_path / "o.parquet", schema=narrow)
+    assert pq.read_table(tmp_path / "o.parquet")["slow"].to_pylist() == [7, None, 8]
+
+
+def test_stamps_declared_absolute_that_are_none_are_an_error(mixed, tmp_path):
+    rows = TextTable(mixed, (Column("fast"),), TimeColumn("ms", absolute=True, fixed=True))
+    with pytest.raises(DataError, match=r"m\.csv: its stamps are no Unix time, the schema says"):
+        write(rows, tmp_path / "o.parquet")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,259 @@
+"""Declared and changing columns: `--schema`, `--write-schema`, `--on-column-change`."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from mmprep import DataError, UsageError, run_convert
+from mmprep.steps import convert as step
+from mmprep.steps.base import FailedItemsError, RunOptions, Silent
+from tests import raw
+from tests.kill import tree
+
+
+class Heard(Silent):
+    """Keeps what a run says."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture
+def convert(tmp_path):
+    def run(out="out", **options):
+        return run_convert(tmp_path / "in", output=tmp_path / out, engine="serial", **options)
+
+    return run
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two files of one stream; the second has a column more and an odd last row."""
+    for name, text in {
+        "P01": "time\tx\tcode\n0\t1\t007\n0.5\t2\t012\n",
+        "P02": "time\tx\ty\tcode\n0\t1\t3\t\n0.5\t2.5\tn/a\t013\n",
+    }.items():
+        (tmp_path / f"in/{name}").mkdir(parents=True)
+        (tmp_path / f"in/{name}/eeg.tsv").write_text(text)
+
+
+@pytest.fixture
+def schema(tmp_path):
+    """Write a schema of the stream `eeg` by hand."""
+
+    def write(*columns, **time):
+        path = tmp_path / "schema.json"
+        listed = [{"name": name, "type": kind} for name, kind in columns]
+        path.write_text(json.dumps({"streams": {"eeg": {"columns": listed, "time": time}}}))
+        return str(path)
+
+    return write
+
+
+def _table(tmp_path, name="P01", out="out"):
+    return pq.read_table(tmp_path / f"{out}/tables/eeg/{name}.parquet")
+
+
+def _types(table):
+    return {
+        field.name: str(field.type) for field in table.schema if field.name not in ("id", "time")
+    }
+
+
+def test_written_schema_names_what_the_tables_have(convert, tmp_path, two):
+    convert(write_schema=str(tmp_path / "s.json"))
+    (stream,) = json.loads((tmp_path / "s.json").read_text())["streams"].values()
+    assert [(c["name"], c["type"]) for c in stream["columns"]] == [
+        ("x", "float64"),
+        ("code", "string"),
+        ("y", "int64"),
+    ]
+    assert stream["rate_hz"] == "2/1"
+
+
+def test_written_schema_gives_the_same_tables(convert, tmp_path, two):
+    convert("a", write_schema=str(tmp_path / "s.json"))
+    convert("b", schema=str(tmp_path / "s.json"), write_schema=str(tmp_path / "again.json"))
+    tables = [{k: v for k, v in tree(tmp_path / o).items() if "tables" in k} for o in "ab"]
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 2
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_schema_is_the_same_for_any_number_of_workers(tmp_path, two, jobs):
+    for out, how in {"a": {"engine": "serial"}, "b": {"jobs": jobs}}.items():
+        options = {"write_schema": str(tmp_path / f"{out}.json"), **how}
+        run_convert(tmp_path / "in", output=tmp_path / out, **options)
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_declared_type_holds_where_a_value_would_widen_it(convert, tmp_path, two, schema):
+    path = schema(("x", "int64"))
+    with pytest.raises(FailedItemsError) as caught:
+        convert(schema=path)
+    assert [f.message for f in caught.value.failures] == [
+        "P02/eeg.tsv:3: x is '2.5', expected int64: 0.5\\t2.5\\tn/a\\t013"
+    ]
+    convert(schema=path, on_bad_row="null")
+    assert _table(tmp_path, "P02")["x"].to_pylist() == [1, None]
+    assert (tmp_path / "out/rejects/eeg/P02.tsv").read_text().splitlines()[1] == (
+        "3\tx is '2.5', expected int64\t0.5\\t2.5\\tn/a\\t013"
+    )
+    convert(schema=path, on_bad_row="skip")
+    assert _table(tmp_path, "P02")["x"].to_pylist() == [1]
+
+
+def test_declared_text_keeps_the_cells_as_they_are(convert, tmp_path, schema):
+    raw.table(tmp_path / "in/P01/eeg.tsv", n_rows=3)
+    convert(schema=schema(("x", "string")))
+    assert _table(tmp_path)["x"].to_pylist() == ["0", "1", "2"]
+
+
+def test_leading_zeros_are_numbers_only_where_that_is_declared(convert, tmp_path, two, schema):
+    convert()
+    assert _table(tmp_path)["code"].to_pylist() == ["007", "012"]
+    convert(schema=schema(("code", "int64")))
+    assert _table(tmp_path)["code"].to_pylist() == [7, 12]
+
+
+@pytest.mark.parametrize(
+    ("last", "kind", "values"),
+    [
+        ("5", "int64", [1, 5]),
+        ("0.5", "double", [1.0, 0.5]),
+        ("12345678901234567890", "string", ["1", "12345678901234567890"]),
+        ("05", "string", ["1", "05"]),
+        ("off", "string", ["1", "off"]),
+        ("-99", "int64", [1, None]),
+        ("n/a", "int64", [1, None]),
+    ],
+)
+def test_last_row_decides_the_type_and_the_schema_repeats_it(convert, tmp_path, last, kind, values):
+    path = tmp_path / "in/P01/eeg.tsv"
+    raw.table(path, n_rows=60_000)
+    text = "time\tx\n" + "".join(f"{k / 4}\t1\n" for k in range(60_000)) + f"15000\t{last}\n"
+    path.write_text(text)
+    convert("a", null=("-99",), write_schema=str(tmp_path / "s.json"))
+    table = _table(tmp_path, out="a")
+    assert _types(table) == {"x": kind}
+    assert table["x"].to_pylist()[-2:] == values
+    convert("b", null=("-99",), schema=str(tmp_path / "s.json"))
+    assert (tmp_path / "b/tables/eeg/P01.parquet").read_bytes() == (
+        tmp_path / "a/tables/eeg/P01.parquet"
+    ).read_bytes()
+
+
+def test_columns_that_the_schema_does_not_name(convert, tmp_path, two, schema):
+    path = schema(("x", "float64"), ("code", "string"))
+    convert(schema=path)
+    assert _types(_table(tmp_path, "P01")) == {"x": "double", "code": "string", "y": "int64"}
+    convert(schema=path, on_column_change="drop")
+    assert _types(_table(tmp_path, "P02")) == {"x": "double", "code": "string"}
+    with pytest.raises(DataError, match=r"^P02/eeg\.tsv: has a column 'y' that the schema lacks"):
+        convert(schema=path, on_column_change="fail")
+
+
+def test_column_that_a_file_lacks_is_null_and_said(convert, tmp_path, two, schema):
+    heard = Heard()
+    config = step.Config((str(tmp_path / "in"),), schema=schema(("x", "float64"), ("y", "int64")))
+    step.run(config, RunOptions(tmp_path / "out"), progress=heard)
+    assert (
+        "eeg: 1 of 2 files lack columns of the schema, which are null there: P01/eeg.tsv has no y"
+        in heard.said
+    )
+    assert _table(tmp_path, "P01")["y"].to_pylist() == [None, None]
+    with pytest.raises(DataError, match=r"P01/eeg\.tsv: has no column 'y', which the schema has"):
+        convert(
+            schema=schema(("x", "float64"), ("code", "string"), ("y", "int64")),
+            on_column_change="fail",
+        )
+
+
+def test_files_whose_columns_differ_among_themselves(convert, tmp_path, two):
+    convert()
+    assert _types(_table(tmp_path, "P01")) == {"x": "double", "code": "string", "y": "int64"}
+    convert(on_column_change="drop")
+    assert _types(_table(tmp_path, "P02")) == {"x": "double", "code": "string"}
+    message = r"^P02/eeg\.tsv: has a column 'y' that P01/eeg\.tsv lacks"
+    with pytest.raises(DataError, match=message):
+        convert(on_column_change="fail")
+    (tmp_path / "in/P01/eeg.tsv").write_text("time\tx\ty\tcode\tz\n0\t1\t3\t\t\n")
+    message = r"^P02/eeg\.tsv: has no column 'z', which P01/eeg\.tsv has"
+    with pytest.raises(DataError, match=message):
+        convert(on_column_change="fail")
+
+
+def test_streams_that_the_schema_does_not_name_are_looked_at(convert, tmp_path, two, schema):
+    raw.table(tmp_path / "in/P01/gsr.tsv")
+    convert(schema=schema(("x", "float64")))
+    gsr = pq.read_table(tmp_path / "out/tables/gsr/P01.parquet")
+    assert _types(gsr) == {"x": "int64"}
+
+
+def test_declared_unit_of_the_time_holds(convert, tmp_path, schema):
+    (tmp_path / "in/P01").mkdir(parents=True)
+    (tmp_path / "in/P01/eeg.tsv").write_text("t\tx\n0\t1\n500\t2\n")
+    convert(schema=schema(unit="ms"))
+    assert _table(tmp_path)["time"].cast("int64").to_pylist() == [0, 500_000_000]
+
+
+def test_time_declared_absolute_that_is_not_is_an_error(convert, tmp_path, two, schema):
+    with pytest.raises(DataError, match=r"P01/eeg\.tsv: its stamps are no Unix time"):
+        convert(schema=schema(("x", "float64"), absolute=True))
+
+
+def test_types_of_a_device_format_may_be_declared_otherwise(tmp_path):
+    folder = tmp_path / "in/P01"
+    folder.mkdir(parents=True)
+    (folder / "EDA.csv").write_text("1500000000.0\n4.0\n0.25\n0.5\n")
+    for kind in ("string", "float64"):
+        path = tmp_path / "s.json"
+        spec = {"columns": [{"name": "EDA", "type": kind}]}
+        path.write_text(json.dumps({"streams": {"EDA": spec}}))
+        run_convert(tmp_path / "in", output=tmp_path / kind, engine="serial", schema=str(path))
+    tables = [
+        pq.read_table(tmp_path / f"{k}/tables/EDA/P01.parquet") for k in ("string", "float64")
+    ]
+    assert [table.column(2).to_pylist() for table in tables] == [["0.25", "0.5"], [0.25, 0.5]]
+
+
+def test_schema_is_an_input(convert, tmp_path, two, schema):
+    path = schema(("x", "float64"))
+    depfile = tmp_path / "d"
+    assert convert(schema=path, depfile=str(depfile)).status == "built"
+    assert f"{path}" in depfile.read_text()
+    assert "schema.json" in (tmp_path / "out/inputs.jsonl").read_text()
+    assert convert(schema=path).status == "up-to-date"
+    schema(("x", "string"))
+    assert convert(schema=path).status == "built"
+    assert _types(_table(tmp_path))["x"] == "string"
+
+
+def test_schema_among_the_recordings_is_no_recording(convert, tmp_path, two):
+    inside = str(tmp_path / "in/schema.tsv")  # named so that a reader would take it
+    convert("a", write_schema=inside)
+    assert convert("b", schema=inside).totals["records"] == 2
+
+
+def test_schema_is_not_written_where_it_would_be_lost(convert, tmp_path, two, schema):
+    with pytest.raises(UsageError, match="--write-schema: lies inside OUT"):
+        convert(write_schema=str(tmp_path / "out/s.json"))
+    path = schema(("x", "float64"))
+    with pytest.raises(UsageError, match="--write-schema: is the file of --schema"):
+        convert(schema=path, write_schema=path)
+
+
+def test_run_that_fails_writes_no_schema(convert, tmp_path, two):
+    (tmp_path / "in/P03").mkdir()
+    (tmp_path / "in/P03/gsr.tsv").write_text("time\tx\n0\t1\t2\n0\n")
+    with pytest.raises(FailedItemsError):
+        convert(write_schema=str(tmp_path / "s.json"))
+    assert not (tmp_path / "s.json").exists()
