@@ -155,16 +155,24 @@ _WESAD = Corpus(
     ),
 )
 
+# https://vipazoo.cn/CMLR.html: sentences of the news, for train, val and test.
 _CMLR = Corpus(
     shapes=(
         Shape("{_:audio|video}/{subject}/{date}/{stem}.{ext}"),
         Shape("{subject}/{date}/{stem}.{ext}"),
     ),
     texts=("text/{subject}/{date}/{stem}.txt", "{stem}.txt"),
+    labels=(LabelFile(Shape("{split:train|val|test}.{_:txt|csv}"), ratings.cmlr),),
 )
+
+# LRS2: lists for the clips in main/; in LRS3 the folders are the splits.
 _LRS = Corpus(
-    shapes=(Shape("{part:main|pretrain|trainval|test}/{subject}/{stem}.{ext}"),),
+    shapes=(
+        Shape("**/{part:pretrain|trainval|test}/{subject}/{stem}.{ext}", split="{part}"),
+        Shape("**/{part:main}/{subject}/{stem}.{ext}"),
+    ),
     texts=("{stem}.txt",),
+    labels=(LabelFile(Shape("**/{split:train|val|test}.txt"), ratings.lrs),),
 )
 
 CORPORA: Mapping[str, Corpus] = {

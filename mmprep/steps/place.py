@@ -42,13 +42,14 @@ class Shape:
     ----------
     pattern : str
         Relative to the input root.
-    id, session : str, optional
+    id, session, split : str, optional
         With the fields of the pattern, as `{subject}/E4`.
     """
 
     pattern: str
     id: str | None = None
     session: str | None = None
+    split: str | None = None
 
     def place(self, stem: str, suffix: str) -> Place | None:
         """Read the fields of a path, given without its suffix; None if the pattern doesn't fit."""
@@ -107,11 +108,12 @@ def _place(shape: Shape, stem: str, found: re.Match[str]) -> Place:
     spans = [found.span(name) for name in ("_left_out", "stream") if name in fields]
     item_id = shape.id.format(**fields) if shape.id else _without(stem, spans)
     given = shape.session.format(**fields) if shape.session else None
+    part = shape.split.format(**fields) if shape.split else None
     fields.pop("_left_out", None)
     subject, session = fields.pop("subject", None), fields.pop("session", None)
     joined = "/".join(part for part in (subject, session) if part) if session else None
     stream, split = fields.pop("stream", None), fields.pop("split", None)
-    return Place(item_id, given or joined, subject, stream, split, fields)
+    return Place(item_id, given or joined, subject, stream, part or split, fields)
 
 
 def _without(stem: str, spans: list[tuple[int, int]]) -> str:

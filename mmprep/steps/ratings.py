@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +76,7 @@ def table(path: Path, wanted: Sequence[str]) -> list[dict[str, str]]:
     DataError
         It is not UTF-8, lacks a column that is wanted, or a row is cut.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError("is not UTF-8", where=str(path), hint="save it as UTF-8") from error
+    lines = _text(path).splitlines()
     delimiter = next((mark for mark in "\t;," if lines and mark in lines[0]), ",")
     rows = list(csv.reader(lines, delimiter=delimiter))
     header = [cell.strip() for cell in rows[0]] if rows else []
@@ -186,12 +184,8 @@ def wesad(records: Sequence[Record], files: Files) -> Joined:
 
 def _questionnaires(path: Path) -> dict[str, dict[str, LabelValue]]:
     """Read the answers: condition -> items."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError("is not UTF-8", where=str(path)) from error
     found: dict[str, list[list[str]]] = {}
-    for line in text.splitlines():
+    for line in _text(path).splitlines():
         tag, *cells = (cell.strip() for cell in line.split(";"))
         if tag.startswith("#"):
             found.setdefault(tag.lstrip("# "), []).append(_filled(cells))
@@ -230,3 +224,53 @@ def _items(prefix: str, cells: Sequence[str]) -> dict[str, LabelValue]:
     if prefix == "dim":
         return {name: value(cell) for name, cell in zip(_DIM, cells, strict=False)}
     return {f"{prefix}_{k}": value(cell) for k, cell in enumerate(cells, start=1)}
+
+
+# Lists of clips -----------------------------------------------------------------------------------
+
+_CUT = re.compile(r"[\s,]")
+_SUFFIXES = re.compile(r"\.(mp4|wav|txt)$")
+
+
+def cmlr(records: Sequence[Record], files: Files) -> Joined:
+    """Put the sentences that `train`, `val` and `test` list into their splits.
+
+    A line begins with `s1/20170121/section_1_000.80_002.91`, perhaps with `audio/` or `video/`
+    before it and a suffix after it.
+    """
+    return _listed(records, files, n_parts=3)
+
+
+def lrs(records: Sequence[Record], files: Files) -> Joined:
+    """Put the clips of `main/` that `train.txt`, `val.txt` and `test.txt` list into their splits.
+
+    A line begins with `6330311066473698535/00011`; what follows is not read.
+    """
+    return _listed(records, files, n_parts=2)
+
+
+def _listed(records: Sequence[Record], files: Files, n_parts: int) -> Joined:
+    rows: dict[str, Row] = {}
+    for path, place in files.items():
+        for line in filter(None, map(str.strip, _text(path).splitlines())):
+            name = _SUFFIXES.sub("", _CUT.split(line)[0])
+            rows[_last(name, n_parts)] = Row(split=place.split)
+
+    def key(record: Record) -> str | None:
+        return _last(record.id, n_parts) if record.split is None else None
+
+    found, said = _joined(records, rows, key, "lists")
+    absent = sorted(rows.keys() - {_last(record.id, n_parts) for record in records})
+    lack = f"lists: {len(absent)} of {len(rows)} clips are not here ({some(absent)})"
+    return found, [*said, *([lack] if absent else [])]
+
+
+def _last(name: str, n_parts: int) -> str:
+    return "/".join(name.split("/")[-n_parts:])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError("is not UTF-8", where=str(path), hint="save it as UTF-8") from error

@@ -356,3 +356,50 @@ def test_windows_of_wesad_have_their_condition(root, convert, mmprep, tmp_path):
     for window in windows:
         counts[window.label] = counts.get(window.label, 0) + 1
     assert counts == {"baseline": 5, "stress": 4, "meditation": 4, "amusement": 3}
+
+
+# Speech -------------------------------------------------------------------------------------------
+
+
+def test_lists_of_cmlr_are_splits(root, convert):
+    names = {
+        "s1/20170121/section_1_000.80_002.91": "train",
+        "s1/20170121/section_2_001.00_003.00": "val",
+        "s4/20110304/section_4_002.92_004.59": "test",
+        "s4/20110304/section_5_000.00_001.00": None,
+    }
+    for name, split in names.items():
+        raw.sound(root / f"audio/{name}.wav")
+        written(root / f"text/{name}.txt", "你好")
+        if split:
+            written(root / f"{split}.csv", f"audio/{name}.wav,你好\nvideo/{name}.mp4,你好\n")
+    with (root / "train.csv").open("a", encoding="utf-8") as file:
+        file.write("s9/20170121/section_1_000.80_002.91\n")
+    found = convert("cmlr")
+    assert {name: record.split for name, record in found.records.items()} == names
+    assert {record.text for record in found.records.values()} == {"你好"}
+    assert "lists: no row for 1 records (s4/20110304/section_5_000.00_001.00)" in found.said
+    assert "lists: 1 of 4 clips are not here (s9/20170121/section_1_000.80_002.91)" in found.said
+
+
+def test_lists_of_lrs2_are_splits_of_main_alone(root, convert):
+    for name in ("main/63303/00011", "main/55354/00001", "pretrain/63303/00011"):
+        raw.sound(root / f"mvlrs_v1/{name}.wav")
+        written(root / f"mvlrs_v1/{name}.txt", "Text:  HELLO THERE\nConf:  3\n")
+    written(root / "train.txt", "55354/00001\n")
+    written(root / "test.txt", "63303/00011 NF\n")
+    found = convert("lrs")
+    assert {name: (r.split, r.subject) for name, r in found.records.items()} == {
+        "mvlrs_v1/main/55354/00001": ("train", "55354"),
+        "mvlrs_v1/main/63303/00011": ("test", "63303"),
+        "mvlrs_v1/pretrain/63303/00011": ("pretrain", "63303"),
+    }
+    assert {record.text for record in found.records.values()} == {"HELLO THERE"}
+    assert "lrs: " not in found.said
+
+
+def test_folders_of_lrs3_are_its_splits(root, convert):
+    for name in ("trainval/0Fi83BHQsMA/00002", "test/0Fi83BHQsMB/00001"):
+        raw.sound(root / f"{name}.wav")
+    found = convert("lrs").records
+    assert [record.split for _, record in sorted(found.items())] == ["test", "trainval"]
