@@ -2,9 +2,10 @@
 
 Rules
 -----
-- The fast way reads a block with the kinds in use. It is a shortcut only: where it fails, or where
-  it might be wrong (leading zeros, hexadecimal, integers beyond 2^53 among floats), the block
-  is read as text and each column converted by the rules below.
+- There are three ways, each a shortcut for the next: where one fails, or might be wrong (leading
+  zeros, hexadecimal, integers beyond 2^53 among floats), the next one reads the block. The first
+  takes plain lines in one pass (`_cells.c`; left out where it was not compiled), the second what
+  Arrow's parser knows, the third reads text and converts each column by the rules below.
 - A line is a row unless it is blank (in a table of several columns) or a comment.
 - A row is bad if it holds NUL bytes, text that is not UTF-8, a quote left open, another number of
   cells than the header, or the header again. A cell is bad if it is no stamp, or does not fit a
@@ -16,7 +17,7 @@ Rules
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -29,8 +30,13 @@ from pyarrow import csv as arrow_csv
 
 from mmprep.errors import DataError
 from mmprep.tables.schema import KINDS, RANK, widest
-from mmprep.tables.stamps import StampReader
+from mmprep.tables.stamps import DECIMALS, StampReader
 from mmprep.timebase import BoolArray, IntArray
+
+try:
+    from mmprep.tables import _cells
+except ImportError:  # installed without a compiler
+    _cells = None  # type: ignore[assignment]
 
 NULLS = (
     "",
@@ -47,6 +53,8 @@ NULLS = (
     "null",
     "Null",
 )
+_PlainColumn = tuple[bytes | None, int, bytes | None, bytes]
+
 EXACT_INTEGERS = 2.0**53
 ARROW_TYPES = {
     "null": pa.null(),
@@ -54,6 +62,8 @@ ARROW_TYPES = {
     "float64": pa.float64(),
     "string": pa.string(),
 }
+
+PLAIN_KINDS = {"null": b"0", "int64": b"i", "float64": b"f", "string": b"s"}
 
 _INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
 _LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
@@ -214,11 +224,61 @@ class BlockParser:
 
     def parse(self, data: bytes) -> Parsed:
         """Read whole lines."""
+        return self._plain(data) or self._mixed(data)
+
+    def _mixed(self, data: bytes) -> Parsed:
         lines = _Lines(data)
         rows = self._rows(lines)
         bad = dict(self._plain_faults(lines, rows))
         parsed = self._fast(lines, rows, bad)
         return parsed if parsed is not None else self._careful(lines, rows, bad)
+
+    # --- plain lines -------------------------------------------------------------------------
+
+    def _plain(self, data: bytes) -> Parsed | None:
+        layout, kinds = self.layout, self._plain_kinds()
+        if _cells is None or kinds is None or layout.decimal != ".":
+            return None
+        if layout.quote is not None and layout.quote.encode() in data:
+            return None
+        if b"s" in kinds and not (data.isascii() and b"\0" not in data):
+            return None
+        stamps = layout.stamps
+        read = _cells.read(
+            data,
+            ord(layout.delimiter),
+            kinds,
+            tuple(null.encode() for null in layout.nulls),
+            layout.comment[0] if layout.comment else -1,
+            layout.header,
+            DECIMALS.get(stamps.unit, 0) if stamps is not None else 0,
+        )
+        return self._from_plain(*read) if read is not None else None
+
+    def _plain_kinds(self) -> bytes | None:
+        """Give the kind of each cell, None where the stamps are no decimals."""
+        layout, kinds = self.layout, []
+        for index, name in enumerate(layout.cells):
+            if index == layout.time_cell and layout.stamps is not None:
+                if layout.stamps.unit not in DECIMALS:
+                    return None
+                kinds.append(b"t")
+            elif name is None:
+                kinds.append(b"0")
+            elif index == layout.time_cell or name not in self.kinds:
+                kinds.append(b"-")
+            else:
+                kinds.append(PLAIN_KINDS[self.kinds[name]])
+        return b"".join(kinds)
+
+    def _from_plain(self, n_rows: int, columns: Sequence[_PlainColumn | None]) -> Parsed:
+        parsed = Parsed(n_rows, n_rows, np.arange(n_rows))
+        for name, index in self._read_channels().items():
+            parsed.columns[name] = _arrow_array(columns[index], self.kinds[name], n_rows)
+        if self.layout.time_cell is not None and self.layout.stamps is not None:
+            stamps = _arrow_array(columns[self.layout.time_cell], "int64", n_rows)
+            parsed.stamps_ns, parsed.is_valid = self.layout.stamps.from_ns(stamps)
+        return parsed
 
     # --- lines -------------------------------------------------------------------------------
 
@@ -551,6 +611,16 @@ class BlockParser:
         keep = np.ones(parsed.n_rows, np.bool_)
         keep[list(faults)] = False
         _filter(parsed, keep)
+
+
+def _arrow_array(column: _PlainColumn | None, kind: str, n_rows: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(n_rows)
+    valid, n_missing, offsets, values = column
+    buffers = [None if part is None else pa.py_buffer(part) for part in (valid, offsets, values)]
+    if offsets is None:
+        del buffers[1]
+    return pa.Array.from_buffers(ARROW_TYPES[kind], n_rows, buffers, n_missing)
 
 
 def _filter(parsed: Parsed, keep: BoolArray) -> None:

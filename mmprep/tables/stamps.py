@@ -282,9 +282,16 @@ class StampReader:
             stamps, valid = _timestamp_ns(cells, self.tz)
         else:
             stamps, valid = self._from_text(cells)
-        if self.offset_ns:
-            stamps = np.where(valid, stamps + self.offset_ns, 0)
-        return stamps, valid
+        return self._moved(stamps, valid)
+
+    def from_ns(self, cells: pa.Array) -> tuple[IntArray, BoolArray]:
+        """Take cells of int64 that are nanoseconds already; as `read`."""
+        valid = cells.is_valid().to_numpy(zero_copy_only=False)
+        stamps = np.frombuffer(cells.buffers()[1], np.int64)[: len(cells)]
+        return self._moved(np.where(valid, stamps, 0), valid)
+
+    def _moved(self, stamps: IntArray, valid: BoolArray) -> tuple[IntArray, BoolArray]:
+        return np.where(valid, stamps + self.offset_ns, 0) if self.offset_ns else stamps, valid
 
     def _from_text(self, cells: pa.Array) -> tuple[IntArray, BoolArray]:
         if self.unit in DECIMALS:
