@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,15 +68,21 @@ def mmprep(capfd) -> Callable[..., Ran]:
 
 
 @pytest.fixture
-def memory(tmp_path) -> Iterator[Path]:
+def memory() -> Iterator[Path]:
     """A folder in memory where there is one: syncs cost nothing there."""
+    yield from _in_memory()
+
+
+@pytest.fixture(scope="module")
+def memory_folder() -> Iterator[Path]:
+    """As `memory`, for all tests of a module."""
+    yield from _in_memory()
+
+
+def _in_memory() -> Iterator[Path]:
     shm = Path("/dev/shm")
-    if not os.access(shm, os.W_OK):
-        yield tmp_path
-        return
-    folder = Path(tempfile.mkdtemp(dir=shm))
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(dir=shm if os.access(shm, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -230,6 +230,7 @@ class BlockParser:
         lines = _Lines(data)
         rows = self._rows(lines)
         bad = dict(self._plain_faults(lines, rows))
+        bad |= self._open_end(lines, rows, bad)
         parsed = self._fast(lines, rows, bad)
         return parsed if parsed is not None else self._careful(lines, rows, bad)
 
@@ -312,6 +313,17 @@ class BlockParser:
             for line in np.intersect1d(struck, rows):
                 yield int(line), "NUL bytes"
 
+    def _open_end(self, lines: _Lines, rows: IntArray, bad: Mapping[int, str]) -> dict[int, str]:
+        """Find the last rows if they leave a quote open: the parser would close it."""
+        found: dict[int, str] = {}
+        for line in map(int, rows[::-1]):
+            if line in bad:
+                continue
+            if self._split(lines.raw(line)) is not None:
+                break
+            found[line] = "a quote is left open"
+        return found
+
     def _cell_faults(self, lines: _Lines, rows: IntArray) -> Iterator[tuple[int, str]]:
         counts = self._cell_counts(lines)[rows]
         wanted = len(self.layout.cells)
@@ -344,16 +356,17 @@ class BlockParser:
         text = raw.decode("utf-8", "replace")
         if layout.quote is None:
             return text.split(layout.delimiter)
-        reader = csv.reader([text], delimiter=layout.delimiter, quotechar=layout.quote, strict=True)
+        reader = csv.reader([text, ""], delimiter=layout.delimiter, quotechar=layout.quote)
         try:
-            return next(reader, [])
-        except csv.Error:
+            cells = next(reader)
+        except csv.Error:  # a cell of over 128 KiB
             return None
+        return cells if reader.line_num == 1 else None
 
     def _count_reason(self, lines: _Lines, line: int) -> str:
         cells = self._split(lines.raw(line))
         if cells is None:
-            return "a quote is left open, or text follows a quote"
+            return "a quote is left open"
         is_cut = lines.ends[line] == len(lines.data) and len(cells) < len(self.layout.cells)
         cut = ", the line is cut" if is_cut else ""
         return f"{len(cells)} cells, expected {len(self.layout.cells)}{cut}"
@@ -362,11 +375,10 @@ class BlockParser:
         quote, is_open = (self.layout.quote or "").encode(), False
         for line in np.intersect1d(self._quoted_lines(lines), rows):
             raw = lines.raw(line)
-            is_odd = raw.count(quote) % 2 == 1
             if self._split(raw) is None:
-                is_open = is_odd
-                yield int(line), "a quote is left open, or text follows a quote"
-            elif is_open and is_odd:
+                is_open = True
+                yield int(line), "a quote is left open"
+            elif is_open and raw.count(quote) % 2 == 1:
                 is_open = False
                 yield int(line), "the end of a quote that an earlier line left open"
 

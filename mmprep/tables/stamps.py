@@ -55,9 +55,11 @@ TIME_NAMES = frozenset(_TIME_WORDS.split())
 _TIME_PREFIX = re.compile(r"^(t|ts|time|timestamp)[\s_.\-]")
 _ISO = re.compile(
     r"^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?"
-    r"\s*(Z|[+-]\d\d:?(?:\d\d)?)?\s*$"
+    r"\s*(Z|[+-]\d\d:?(?:\d\d)?)?\s*$",
+    re.ASCII,
 )
-_CLOCK = re.compile(r"^\s*(\d{1,3}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*$")
+_DECIMAL = re.compile(r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$", re.ASCII)
+_CLOCK = re.compile(r"^\s*(\d{1,3}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*$", re.ASCII)
 
 
 def named_unit(name: str) -> tuple[str, str | None]:
@@ -102,10 +104,13 @@ def parse_ns(text: str, unit: str) -> int | None:
         return _iso_ns(text)
     if unit == "clock":
         return _clock_ns(text)
+    cut = text.strip()
+    if not _DECIMAL.match(cut):  # Decimal also takes 1_000 and the digits of all scripts
+        return None
     with localcontext() as context:
         context.prec = 100
         try:
-            value = Decimal(text.strip())
+            value = Decimal(cut)
             if not value.is_finite() or value.adjusted() > MAX_EXPONENT:
                 return None
             whole = value.scaleb(DECIMALS[unit]).to_integral_value(ROUND_HALF_EVEN)

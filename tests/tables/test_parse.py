@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmprep.tables.parse import NULLS, BlockParser, Layout, misfits, smallest_kind
+from mmprep.tables.parse import (
+    NULLS,
+    BlockParser,
+    Layout,
+    Reject,
+    misfits,
+    smallest_kind,
+)
 from mmprep.tables.stamps import stamp_reader
 
 quick = settings(deadline=None, max_examples=80)
@@ -228,3 +235,25 @@ def test_decimal_point_among_decimal_commas_is_no_number():
 
 def test_channels_that_are_not_asked_for_are_not_read():
     assert values(parse(b"x\t1\n", b="int64")) == {"b": [1]}
+
+
+def test_text_behind_a_closed_quote_is_read_as_the_csv_module_does_whatever_else_is_there():
+    lines = b'1,"a"b,2\n3,c,4\n'
+    layout = replace(CSV, cells=("a", "b", "c"))
+    kinds = {"a": "int64", "b": "string", "c": "int64"}
+    alone, beside = parse(lines, layout, **kinds), parse(lines + b"5\n", layout, **kinds)
+    assert values(alone)["b"] == values(beside)["b"] == ["ab", "c"]
+    assert [reject.line for reject in beside.rejects] == [2]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n", b"\n# c\n", b"\n\0,\n"])
+def test_quote_left_open_in_the_last_row_is_a_bad_row(end):
+    parsed = parse(b'1,a\n2,"b' + end, CSV, a="int64", b="string")
+    assert values(parsed) == {"a": [1], "b": ["a"]}
+    assert parsed.rejects[0] == Reject(1, "a quote is left open", b'2,"b')
+
+
+def test_end_of_a_quote_is_no_row_however_many_quotes_the_line_before_has():
+    parsed = parse(b'b","x\n1,y",z\n2,3\n', CSV, a="int64", b="string")
+    assert [reject.line for reject in parsed.rejects] == [0, 1]
+    assert values(parsed) == {"a": [2], "b": ["3"]}

@@ -236,3 +236,21 @@ def test_rate_of_irregular_stamps_is_none():
 def test_unknown_time_unit_is_refused():
     with pytest.raises(DataError, match="no time unit 'min'"):
         check_unit("min")
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("1_000", "s"),
+        ("١٢", "s"),
+        ("１", "ms"),
+        ("1 2", "s"),
+        ("٢٠٢٠-01-01", "iso"),
+        ("1٢:00:00", "clock"),
+        ("Infinity", "s"),
+        ("1e", "s"),
+        (".", "s"),
+    ],
+)
+def test_what_only_python_takes_for_a_number_is_no_stamp(text, unit):
+    assert parse_ns(text, unit) is None
