@@ -8,7 +8,7 @@ import click
 
 from mmprep.cli import api, options
 
-PRESETS = ("amigos", "cmlr", "deap", "dreamer", "e4", "lrs", "wesad")
+PRESETS = ("amigos", "bids", "cmlr", "deap", "dreamer", "e4", "lrs", "wesad")
 
 _paths = options.chain(
     click.option(

@@ -209,7 +209,7 @@ def set_claims(reader: str, folder: str, streams: Mapping[str, str]) -> list[Cla
 # Tables of a claim --------------------------------------------------------------------------------
 
 OWN = ""  # the stream of a file that holds but one is named as the file
-NOTES = "annotations"
+NOTES, SIGNAL = "annotations", "signal"
 NOTE_COLUMNS = (
     Column("duration", "float64", "duration", "s", fixed=True),
     Column("description", "string", "description", fixed=True),
@@ -422,8 +422,8 @@ def rate_names(rates_hz: Iterable[Fraction]) -> dict[Fraction, str]:
     """
     known = list(dict.fromkeys(rates_hz))
     if len(known) == 1:
-        return {known[0]: "signal"}
-    return {rate_hz: f"signal_{rate_hz}Hz".replace("/", "-") for rate_hz in known}
+        return {known[0]: SIGNAL}
+    return {rate_hz: f"{SIGNAL}_{rate_hz}Hz".replace("/", "-") for rate_hz in known}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from mmprep.sources import (
     unpickle,
     xdf,
 )
-from mmprep.sources.base import Claim, TextOptions, is_companion
+from mmprep.sources.base import NOTES, SIGNAL, Claim, TextOptions, is_companion
 from mmprep.steps.inputs import Inputs, size_of
 from mmprep.steps.place import Layout, Place
 
@@ -237,11 +237,21 @@ def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | No
     is_single = own == (claim.stem,)
     item_id, session, stream = _names(claim, place, stem, inputs.root.name, is_single=is_single)
     streams = {claim.stem: stream} if is_single else {name: name for name in own}
-    if layout is not None:
-        streams |= {name: new for name, new in layout.streams.items() if name in own}
+    if layout is not None and place is not None:
+        renamed = {name: layout.streams.get(name) or stream_name(name, place) for name in own}
+        streams = streams if is_single else renamed
     n_bytes = sum(size_of(inputs.path(name)) for name in claim.files)
     clock = _clock(inputs.root, stem) if claim.id_path else None
     return Claimed(claim, item_id, session, stream, streams, n_bytes, place, clock)
+
+
+def stream_name(own: str, place: Place) -> str:
+    """Name a stream of a file that holds several: `signal` is what the path says it is."""
+    if place.stream is None:
+        return own
+    if own == NOTES:
+        return f"{place.stream}_{NOTES}"
+    return place.stream + own[len(SIGNAL) :] if own.startswith(SIGNAL) else own
 
 
 def _names(

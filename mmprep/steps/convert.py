@@ -46,6 +46,7 @@ from mmprep.steps.corpora import CORPORA
 from mmprep.steps.curate import Curated, Lost
 from mmprep.steps.inputs import Inputs, expand
 from mmprep.steps.layout import layout
+from mmprep.steps.place import Place
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate, rate_number
@@ -311,6 +312,7 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "root": str(plan.root),
         "clock": claimed.clock is not None,
         "streams": dict(claimed.streams),
+        "stream": claimed.place.stream if claimed.place else None,
         "is_cut": plan.curated.corpus.is_cut,
         "declared": schemafile.declared(
             claimed.streams, plan.schema, looks_further=plan.config.on_column_change == "add"
@@ -426,8 +428,10 @@ def _look(
 
 
 def _stream_names(item: Item, look: Mapping[str, Any]) -> dict[str, str]:
-    """Name the streams that the look found: as planned, else as the reader does."""
-    return {own: item.spec["streams"].get(own, own) for own in look}
+    """Name the streams that the look found: as planned, else as path and reader do."""
+    place = Place(item.id, stream=item.spec["stream"])
+    planned = item.spec["streams"]
+    return {own: planned.get(own) or claims.stream_name(own, place) for own in look}
 
 
 def _refuse_doubles(items: Sequence[Item], plan: _Plan) -> None:

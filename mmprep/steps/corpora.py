@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,8 +176,32 @@ _LRS = Corpus(
     labels=(LabelFile(Shape("**/{split:train|val|test}.txt"), ratings.lrs),),
 )
 
+# BIDS 1.10. Tables other than physio, stim, motion and events are no recordings.
+_BIDS_NAME = re.compile(
+    r"(?P<above>(?:.+/)?)(?P<entities>sub-[A-Za-z0-9+]+(?:_[a-z]+-[A-Za-z0-9+]+)*)"
+    r"(?:_(?P<suffix>[A-Za-z0-9]+))?"
+)
+_BIDS_FOLDERS = re.compile(r"sub-[^/]+/.*$")
+
+
+def _bids(stem: str, suffix: str) -> Place | None:
+    """Read the entities of a name: the recordings of one task and run have one id."""
+    found = _BIDS_NAME.fullmatch(stem)
+    if found is None or suffix.startswith(".tsv"):
+        return None
+    entities = dict(part.split("-", 1) for part in found["entities"].split("_"))
+    subject, session = f"sub-{entities.pop('sub')}", entities.get("ses")
+    rest = "_".join(f"{key}-{label}" for key, label in entities.items() if key != "ses")
+    named = [subject, f"ses-{session}" if session else "", rest]
+    item_id = _BIDS_FOLDERS.sub("", found["above"]) + "/".join(filter(None, named))
+    return Place(item_id, item_id, subject, found["suffix"], fields=entities)
+
+
 CORPORA: Mapping[str, Corpus] = {
     "amigos": _AMIGOS,
+    "bids": Corpus(
+        read=_bids, labels=(LabelFile(Shape("**/participants.tsv"), ratings.participants),)
+    ),
     "cmlr": _CMLR,
     "deap": _DEAP,
     "dreamer": _DREAMER,

@@ -20,6 +20,7 @@ import msgspec
 
 from mmprep.errors import DataError
 from mmprep.manifest.model import LabelValue, Record
+from mmprep.steps import labels
 from mmprep.steps.labels import value
 from mmprep.steps.place import Place
 
@@ -93,6 +94,21 @@ def _whole(path: Path, row: Mapping[str, str], name: str) -> int:
         return int(row[name])
     except ValueError as error:
         raise DataError(f"{name} is {row[name]!r}, expected a number", where=str(path)) from error
+
+
+# BIDS ---------------------------------------------------------------------------------------------
+
+
+def participants(records: Sequence[Record], files: Files) -> Joined:
+    """Join the columns of `participants.tsv` by `participant_id`."""
+    rows: dict[str, Row] = {}
+    for path in files:
+        found = labels.read(str(path), "subject=participant_id")
+        rows |= {key: Row(known[0].values) for key, known in found.rows.items()}
+    done, said = _joined(records, rows, lambda record: record.subject, "participants.tsv")
+    absent = sorted(rows.keys() - {record.subject for record in records})
+    lack = f"participants.tsv: nothing recorded of {len(absent)} people ({some(absent)})"
+    return done, [*said, *([lack] if absent else [])]
 
 
 # DEAP ---------------------------------------------------------------------------------------------
@@ -172,8 +188,8 @@ def wesad(records: Sequence[Record], files: Files) -> Joined:
     """
     rows: dict[tuple[str, str], Row] = {}
     for path, place in files.items():
-        for condition, labels in _questionnaires(path).items():
-            rows[place.subject or "", condition] = Row(labels)
+        for condition, answers in _questionnaires(path).items():
+            rows[place.subject or "", condition] = Row(answers)
 
     def key(record: Record) -> tuple[str, str] | None:
         is_condition = "condition" in record.labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 
 import numpy as np
@@ -403,3 +404,71 @@ def test_folders_of_lrs3_are_its_splits(root, convert):
         raw.sound(root / f"{name}.wav")
     found = convert("lrs").records
     assert [record.split for _, record in sorted(found.items())] == ["test", "trainval"]
+
+
+# BIDS ---------------------------------------------------------------------------------------------
+
+
+def brainvision(path, n_samples=500):
+    """Two channels of 250 Hz, 1 uV a step; Cz counts the samples."""
+    channels = "Ch1=Cz,,1,uV\nCh2=Pz,,1,uV"
+    head = "Brain Vision Data Exchange Header File Version 1.0\n[Common Infos]\n"
+    head += f"DataFile={path.name}.eeg\nMarkerFile={path.name}.vmrk\nDataFormat=BINARY\n"
+    head += "DataOrientation=MULTIPLEXED\nNumberOfChannels=2\nSamplingInterval=4000\n"
+    head += f"[Binary Infos]\nBinaryFormat=INT_16\n[Channel Infos]\n{channels}\n"
+    written(path.with_name(f"{path.name}.vhdr"), head)
+    marks = "Brain Vision Data Exchange Marker File, Version 1.0\n[Marker Infos]\n"
+    written(path.with_name(f"{path.name}.vmrk"), f"{marks}Mk1=Stimulus,S  1,10,1,0\n")
+    data = np.column_stack([np.arange(n_samples), np.zeros(n_samples)]).astype("<i2")
+    path.with_name(f"{path.name}.eeg").write_bytes(data.tobytes())
+
+
+def bids(root):
+    written(root / "dataset_description.json", '{"Name": "x", "BIDSVersion": "1.10.0"}')
+    people = "participant_id\tage\tgroup\nsub-01\t31\tpatient\nsub-02\tn/a\tcontrol\n"
+    written(root / "participants.tsv", f"\ufeff{people}sub-03\t40\tcontrol\n")
+    top = root / "sub-01/ses-a"
+    brainvision(top / "eeg/sub-01_ses-a_task-rest_run-1_eeg")
+    written(top / "eeg/sub-01_ses-a_task-rest_run-1_events.tsv", "onset\tduration\n0.5\t1\n")
+    written(top / "eeg/sub-01_ses-a_task-rest_run-1_channels.tsv", "name\ttype\nCz\tEEG\n")
+    about = '{"SamplingFrequency": 50, "StartTime": 0, "Columns": ["cardiac"]}'
+    written(top / "beh/sub-01_ses-a_task-rest_run-1_physio.json", about)
+    physio = top / "beh/sub-01_ses-a_task-rest_run-1_physio.tsv.gz"
+    physio.write_bytes(gzip.compress(b"".join(b"%d\n" % k for k in range(100))))
+    written(top / "beh/sub-01_ses-a_task-rest_run-1_beh.tsv", "trial\tanswer\n1\tyes\n")
+    moved = root / "sub-02/motion/sub-02_task-walk_tracksys-imu"
+    written(moved.with_name(f"{moved.name}_motion.tsv"), "1\t2\n3\t4\n5\t6\n")
+    channels = "name\ttype\tunits\nx\tPOS\tm\ny\tPOS\tm\n"
+    written(moved.with_name(f"{moved.name}_channels.tsv"), channels)
+    written(moved.with_name(f"{moved.name}_motion.json"), '{"SamplingFrequency": 100}')
+
+
+def test_recordings_of_a_task_and_run_in_bids_are_one_record(root, convert):
+    bids(root)
+    found = convert("bids")
+    assert sorted(found.records) == ["sub-01/ses-a/task-rest_run-1", "sub-02/task-walk"]
+    record = found.records["sub-01/ses-a/task-rest_run-1"]
+    assert sorted(record.streams) == ["eeg", "eeg_annotations", "events", "physio"]
+    assert (record.subject, record.session) == ("sub-01", "sub-01/ses-a/task-rest_run-1")
+    assert record.extra == {"ses": "a", "task": "rest", "run": "1"}
+    np.testing.assert_array_equal(found.values(record.id, "eeg", "Cz"), np.arange(500))
+    assert (record.streams["eeg"].rate_hz, record.streams["physio"].rate_hz) == (250.0, 50.0)
+
+
+def test_participants_of_bids_are_labels(root, convert):
+    bids(root)
+    found = convert("bids")
+    assert found.records["sub-01/ses-a/task-rest_run-1"].labels == {"age": 31, "group": "patient"}
+    assert found.records["sub-02/task-walk"].labels == {"age": None, "group": "control"}
+    assert "participants.tsv: nothing recorded of 1 people (sub-03)" in found.said
+
+
+def test_collected_files_of_bids_convert_with_the_preset(root, convert, shared):
+    names = "pullstand_events.tsv", "pullstand_tracksys-mocap_motion.tsv"
+    for name in names:
+        whole = shared(f"bids/sub-01_task-{name}")
+        written(root / f"sub-01/motion/{whole.name}", whole.read_text(encoding="utf-8"))
+    written(root / "sub-01/motion/sub-01_task-pullstand_motion.json", '{"SamplingFrequency": 200}')
+    (record,) = convert("bids").records.values()
+    assert record.id == "sub-01/task-pullstand"
+    assert sorted(record.streams) == ["events", "motion-mocap"]
