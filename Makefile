@@ -12,11 +12,12 @@ ifeq ($(BIN),$(VENV)/bin)
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
+FUZZ := $(VENV)/.fuzz
 endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench proof clean
+.PHONY: help demo test check format bench proof fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +37,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.venv
 $(VENV)/.bench: pyproject.toml | $(VENV)/.venv
 	$(PIP) $(TORCH)
 	$(PIP) --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(PIP) atheris
 	@touch $@
 
 # The demo: raw recordings to trainable data sets, as a pipeline of the kind that mmprep is made for.
@@ -109,6 +114,13 @@ bench: $(BENCH) ## mmprep and its peers, side by side in one run
 proof: $(DEV) ## every collected file, beside what other readers make of it
 	@mkdir -p build
 	$(BIN)/python -m tests.collected > build/proof.tsv
+
+SECONDS := 60
+
+fuzz: $(FUZZ) ## feed made-up tables to the reader of text for SECONDS=60
+	@mkdir -p build/fuzz/corpus
+	$(BIN)/python -m tests.fuzz -max_total_time=$(SECONDS) -max_len=256 \
+	    -artifact_prefix=build/fuzz/found- build/fuzz/corpus tests/fuzz/seeds
 
 clean: ## remove everything that was built
 	rm -rf build work $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -199,8 +199,6 @@ def convert(data: bytes, dialect: Dialect, folder: Path, block_bytes: int = 4 <<
     found.cells = (written.column("a").to_pylist(), written.column("b").to_pylist())
     found.bad = [] if facts.rejects is None else list(_lines_of(facts.rejects))
     found.kinds = tuple(column.kind for column in schema.columns)
-    if facts.rejects is not None:
-        facts.rejects.unlink()
     return found
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import slow
+from tests.fuzz import slow, target
 from tests.fuzz.slow import Dialect
 
 quick = settings(deadline=None, max_examples=150)
@@ -73,3 +74,8 @@ def test_where_blocks_are_cut_changes_nothing(memory_folder, made, block_bytes):
     if mark and mark in data:  # a quote left open is known to its block alone
         dialect = Dialect(dialect.delimiter, None, dialect.on_bad_row)
     slow.check(data, dialect, memory_folder, block_bytes)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in target.SEEDS.iterdir()))
+def test_input_of_the_fuzzer_is_read_as_it_should_be(memory_folder, name):
+    target.replay((target.SEEDS / name).read_bytes(), memory_folder)
