@@ -57,18 +57,25 @@ def replay(data: bytes, folder: Path) -> None:
 def _read_unknown(data: bytes, options: TextOptions, folder: Path) -> None:
     path, target = folder / "x.csv", tables.Target(folder / "x.parquet", "i")
     path.write_bytes(data)
-    (claim,) = text.claim("", [path.name], folder)
+    facts = _converted(path, target, options)
+    if isinstance(facts, MmprepError):
+        assert "x.csv" in str(facts), facts
+        assert not target.path.exists()
+    else:
+        n_lost = facts.n_rejected if options.on_bad_row == "skip" else 0
+        assert facts.n_rows_in == facts.rows + n_lost
+
+
+def _converted(
+    path: Path, target: tables.Target, options: TextOptions
+) -> tables.TableFacts | MmprepError:
+    (claim,) = text.claim("", [path.name], path.parent)
     try:
-        schema = text.probe(claim, folder, options)["x"]
+        schema = text.probe(claim, path.parent, options)["x"]
         while True:
             try:
-                facts = text.write(claim, folder, "x", schema, target, options=options)
-                break
+                return text.write(claim, path.parent, "x", schema, target, options=options)
             except Widen as wanted:
                 schema = schema.widened(wanted)
     except MmprepError as error:
-        assert "x.csv" in str(error), error
-        assert not target.path.exists()
-        return
-    n_lost = facts.n_rejected if options.on_bad_row == "skip" else 0
-    assert facts.n_rows_in == facts.rows + n_lost
+        return error
