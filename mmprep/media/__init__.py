@@ -6,8 +6,9 @@ Rules
   declares is kept beside it and never used to allocate.
 - Non-zero starts are kept. Audio and video of one file share the container's time line.
 - Only files are opened: no address, no playlist, no list of other files.
-- Plain wavs need no decoder. libsndfile reads other wavs, aiff, au, flac, Vorbis and NIST; FFmpeg
-  reads the rest, and takes over where libsndfile gives up. Both are imported when first needed.
+- Plain wavs need no decoder. libsndfile reads what it knows: other wavs, aiff, au, caf, flac,
+  Vorbis, NIST …; FFmpeg reads the rest, and takes over where libsndfile gives up. Both are
+  imported when first needed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mmprep.media.audio import (
     decode_audio,
 )
 from mmprep.media.encode import write_audio
+from mmprep.media.headers import is_sound
 from mmprep.media.tracks import Track, tracks
 from mmprep.media.video import (
     VIDEO_SUFFIXES,
@@ -43,6 +45,7 @@ __all__ = [
     "audio_info",
     "decodable_ranks",
     "decode_audio",
+    "is_sound",
     "read_frames",
     "scan_video",
     "tracks",

@@ -2,10 +2,15 @@
 
 Rules
 -----
-- Encoder delay and padding are trimmed as the container says (LAME tag, edit list, Opus pre-skip).
+- Encoder delay and padding are trimmed as the container says (LAME tag, edit list, iTunes' note,
+  Opus pre-skip). Bare AAC, AC-3 and AMR, MP3 without a tag, MPEG streams, AVI and FLV say nothing
+  of them, so that there both stay.
+- Channels stand in the order of wav: Vorbis has the centre second.
 - Order of work: pick a channel or take the mean, then resample (soxr HQ), then int16. The blocks
   joined are the same samples whatever the block length.
-- int16 is rint(x * 32768), clipped; PCM16 comes out as it went in.
+- int16 is rint(x * 32768), clipped, without dither; PCM16 comes out as it went in. float32 is
+  never clipped, and what is no number stays none; in int16 it is 0.
+- n samples at one rate become floor(n * new / old + 1/2) at another.
 - Opus is decoded at 48 kHz, its own rate, whatever the rate of what was encoded.
 - A break in the middle ends the audio there: `n_errors` counts it, and `n_declared` shows what is
   missing. No sample at all is an error.
@@ -26,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
+from mmprep.media.edits import edit_samples, itunes_samples
 from mmprep.media.files import (
     MediaPath,
     checked,
@@ -43,15 +49,24 @@ Samples: TypeAlias = NDArray[Any]
 Dtype: TypeAlias = Literal["float32", "int16"]
 
 _SUFFIXES = """
-.aac .ac3 .aif .aifc .aiff .amr .au .caf .flac .m4a .mka .mp2 .mp3 .oga .ogg .opus .sph .w64 .wav
-.weba .wma .wv
+.8svx .aac .ac3 .aif .aifc .aiff .amr .ape .au .avr .awb .bwf .caf .eac3 .fap .flac .m4a .m4b .mka
+.mp2 .mp3 .nist .oga .ogg .opus .paf .pvf .rf64 .sds .sf .snd .sph .spx .svx .tta .voc .w64 .wav
+.weba .wma .wv .wve .xi
 """
 AUDIO_SUFFIXES = frozenset(_SUFFIXES.split())
 BLOCK_S = 30.0
 MAX_BLOCK_VALUES = 1 << 24
 CODED_SLACK = 4096
+SKIP_MANUAL = 1 << 29  # AV_CODEC_FLAG2_SKIP_MANUAL: FFmpeg trims nothing
 # FFmpeg estimates the length of these from a bit rate or from stamps; the header claims nothing.
-ESTIMATED = ("aac", "ac3", "amr", "eac3", "mp3", "mpeg", "mpegts")
+ESTIMATED = ("aac", "ac3", "amr", "eac3", "mp3", "mpeg", "mpegts", "voc")
+WAV_ORDER = {  # channels -> the places in Vorbis of wav's channels (Vorbis I, 4.3.9)
+    3: (0, 2, 1),
+    5: (0, 2, 1, 3, 4),
+    6: (0, 2, 1, 5, 3, 4),
+    7: (0, 2, 1, 6, 5, 3, 4),
+    8: (0, 2, 1, 7, 5, 6, 3, 4),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +217,8 @@ class _SoundFileSource:
         self.n_errors, self.stamp_error_s = 0, 0.0
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
         self._file = soundfile.SoundFile(os.fsencode(Path(path).absolute()))
+        # soundfile seeks after each block; DWVW cannot, and FLAC would decode again.
+        self._file.seekable = lambda: False
         self.info = AudioInfo(
             rate_hz=self._file.samplerate,
             n_channels=self._file.channels,
@@ -214,15 +231,17 @@ class _SoundFileSource:
     def pieces(self, n_samples: int) -> Iterator[Samples]:
         import soundfile
 
-        while True:
+        order = WAV_ORDER.get(self._file.channels) if self._file.subtype == "VORBIS" else None
+        n_left = self._file.frames
+        while n_left > 0:
+            count = min(n_samples, n_left)
             try:
-                piece = self._file.read(n_samples, dtype="float32", always_2d=True)
+                piece = self._file.read(count, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError as error:
                 raise _BrokenError from error
             if len(piece):
-                yield piece
-            if len(piece) < n_samples:
-                return
+                yield piece if order is None else np.ascontiguousarray(piece[:, order])
+            n_left = n_left - count if len(piece) == count else 0
 
     def close(self) -> None:
         self._file.close()
@@ -237,10 +256,14 @@ class _FFmpegSource:
         self._container = open_container(path)
         try:
             self._stream = nth_stream(self._container, "audio", track, path)
+            self._names = self._container.format.name.split(",")
             self._stream.codec_context.thread_count = 1
+            if self._is_alac_in_caf:
+                self._stream.codec_context.flags2 |= SKIP_MANUAL
             self._frames = self._decode()
             self._first = next(self._frames, None)
             self.info = self._info(header)
+            self._n_kept = self._limit()
         except BaseException:
             self.close()
             raise
@@ -261,10 +284,33 @@ class _FFmpegSource:
             decoder="ffmpeg",
         )
 
+    @property
+    def _is_alac_in_caf(self) -> bool:
+        """FFmpeg would cut the padding twice: as the decoder does, and as the container says."""
+        return "caf" in self._names and self._stream.codec_context.name == "alac"
+
+    def _limit(self) -> int | None:
+        """Count the samples, from the first that was decoded, that the container shows."""
+        if self._first is None:
+            return None
+        if self._is_alac_in_caf:
+            return self.info.n_declared
+        if "mov" not in self._names:
+            return None
+        rate_hz = self.info.rate_hz
+        n_shown = itunes_samples(self._container.metadata.get("iTunSMPB")) or edit_samples(
+            Path(self._path), self._stream.id, rate_hz
+        )
+        if n_shown is None or self._first.pts is None:
+            return None
+        # The decoder may give nothing for a first packet.
+        late: Fraction = (self._first.pts - (self._stream.start_time or 0)) * self._stream.time_base
+        return max(0, n_shown - round(late * rate_hz))
+
     def _n_declared(self, rate_hz: int, header: Header) -> int | None:
         if header.n_declared is not None:
             return header.n_declared
-        names = self._container.format.name.split(",")
+        names = self._names
         if self._stream.duration is None or any(name in ESTIMATED for name in names):
             return None
         duration_s: Fraction = self._stream.duration * Fraction(self._stream.time_base)
@@ -306,21 +352,44 @@ class _FFmpegSource:
 
     def pieces(self, n_samples: int) -> Iterator[Samples]:
         n_done = 0
-        for frame in self._all():
-            if (frame.sample_rate, frame.layout.nb_channels) != (
-                self.info.rate_hz,
-                self.info.n_channels,
-            ):
-                raise DataError(
-                    f"after {n_done} samples {self.info.n_channels} channels at"
-                    f" {self.info.rate_hz} Hz become {frame.layout.nb_channels} at"
-                    f" {frame.sample_rate} Hz",
-                    where=str(self._path),
-                    hint="cut the file where its format changes",
-                )
+        for frame, n_valid in self._measured():
+            self._check_format(frame, n_done)
             self._note_stamp(frame, n_done)
-            n_done += frame.samples
-            yield _as_float(frame)
+            if self._n_kept is not None:
+                n_valid = min(n_valid, self._n_kept - n_done)  # noqa: PLW2901
+            if n_valid > 0:
+                n_done += n_valid
+                yield _as_float(frame)[:n_valid]
+
+    def _check_format(self, frame: AudioFrame, n_done: int) -> None:
+        found = frame.sample_rate, frame.layout.nb_channels
+        if found != (self.info.rate_hz, self.info.n_channels):
+            raise DataError(
+                f"after {n_done} samples {self.info.n_channels} channels at"
+                f" {self.info.rate_hz} Hz become {found[1]} at {found[0]} Hz",
+                where=str(self._path),
+                hint="cut the file where its format changes",
+            )
+
+    def _measured(self) -> Iterator[tuple[AudioFrame, int]]:
+        """Give the frames with their valid samples: in mp4 the last one may last less than it is.
+
+        That counts where the frame before lasted as long as it was.
+        """
+        held, was_whole = None, True
+        for frame in self._all():
+            if held is not None:
+                was_whole = self._lasts(held) == held.samples
+                yield held, held.samples
+            held = frame
+        if held is not None:
+            n_lasts = self._lasts(held) if was_whole and "mov" in self._names else 0
+            yield held, n_lasts if 0 < n_lasts < held.samples else held.samples
+
+    def _lasts(self, frame: AudioFrame) -> int:
+        """Give the duration of a frame in samples; 0 where the stamps are coarser than samples."""
+        ticks = Fraction(frame.time_base or 0) * self.info.rate_hz
+        return frame.duration * int(ticks) if ticks.denominator == 1 else 0
 
     def _all(self) -> Iterator[AudioFrame]:
         if self._first is not None:
@@ -347,7 +416,10 @@ def _stamp_s(frame: AudioFrame) -> float | None:
 
 def _as_float(frame: AudioFrame) -> Samples:
     """Give the samples of a frame as float32 (n, n_channels), full scale 1."""
-    data = frame.to_ndarray()
+    try:
+        data = frame.to_ndarray()
+    except ValueError as error:
+        raise DataError(f"samples of type {frame.format.name}", hint="convert the file") from error
     n_channels = frame.layout.nb_channels
     return _scaled(data.T if frame.format.is_planar else data.reshape(-1, n_channels))
 
@@ -493,14 +565,20 @@ class AudioReader:
         pieces: Iterator[Samples] = (self._chosen(piece) for piece in self._native())
         if self.rate_hz != self.info.rate_hz:
             pieces = self._resampled(pieces)
+        is_empty = True
         for block in _regroup(pieces, self._block_samples(self.rate_hz)):
+            is_empty = False
             yield _as_int16(block) if self._wish.dtype == "int16" else block
+        if is_empty:
+            raise self._emptiness()
+
+    def _emptiness(self) -> DataError:
         if not self.n_decoded:
-            raise DataError(
-                "no sample can be decoded",
-                where=str(self._path),
-                hint="leave the file out, or record it again",
-            )
+            what, hint = "no sample can be decoded", "leave the file out, or record it again"
+        else:
+            what = f"{self.n_decoded} samples at {self.info.rate_hz} Hz leave none at"
+            what, hint = f"{what} {self.rate_hz} Hz", "leave the file out"
+        return DataError(what, where=str(self._path), hint=hint)
 
     def _block_samples(self, rate_hz: int) -> int:
         most = MAX_BLOCK_VALUES // self.info.n_channels
@@ -560,8 +638,9 @@ def _mean(piece: Samples) -> Samples:
 
 
 def _as_int16(block: Samples) -> Samples:
-    scaled = np.rint(block * np.float32(32768))
-    return np.clip(scaled, -32768, 32767, out=scaled).astype(np.int16)
+    scaled = np.rint(np.clip(block, -1, 1) * np.float32(32768))
+    np.minimum(scaled, 32767, out=scaled)
+    return np.nan_to_num(scaled, copy=False, nan=0.0).astype(np.int16)
 
 
 def _regroup(pieces: Iterable[Samples], n_samples: int) -> Iterator[Samples]:

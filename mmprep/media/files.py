@@ -23,7 +23,7 @@ MediaPath: TypeAlias = str | PathLike[str]
 
 DEMUXERS = (
     "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,eac3,flac,flv,ivf,live_flv,m4a,"
-    "matroska,mov,mp3,mp4,mpeg,mpegts,mxf,nistsphere,nut,ogg,tta,w64,wav,webm,wv"
+    "matroska,mov,mp3,mp4,mpeg,mpegts,mxf,nistsphere,nut,ogg,tta,voc,w64,wav,webm,wv"
 )
 # Formats whose packets carry stamps of their own; elsewhere time starts at the first sample.
 TIMED = ("asf", "avi", "flv", "ivf", "matroska", "mov", "mpeg", "mpegts", "mxf", "nut", "ogg")

@@ -1,11 +1,16 @@
 """Read the first bytes of an audio file: who can decode it, and what its header declares.
 
 Samples of a plain wav need no decoder, and numpy reads them twice as fast as libsndfile does.
+libsndfile has the first try at whatever it knows by its first bytes. RAW has none, SD2 keeps them
+in a second file, and a `.mat` is a table here.
 
 libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and misreadings:
 
 - IMA ADPCM overflows while the header is parsed (CVE-2026-37555), so the codec is looked up here,
-  before libsndfile sees the file. Only the codecs of PLAIN_WAV and PLAIN_AU go to it.
+  before libsndfile sees the file: of wav and W64 only the codecs of PLAIN_WAV go to it, of CAF
+  those of PLAIN_CAF. On the other hand FFmpeg plays G.721, G.723 and NMS as noise.
+- AU and CAF whose data size is none, or more than there is, read as empty, cut or broken; such AU
+  is left to numpy. VOC of several blocks is read with the heads of the blocks as sound.
 - FLAC after an ID3 tag, with more than 24 bits, or without a sample count breaks off or is refused.
 - MP3 is left to FFmpeg: soundfile seeks after each block, which restarts the MP3 decoder, and
   libmpg123 prints about damaged frames to stderr.
@@ -15,15 +20,23 @@ libsndfile 1.2.2 (the last release, bundled by soundfile) has known holes and mi
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from mmprep.errors import DataError
 
-PLAIN_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
-PLAIN_AU = frozenset({1, 2, 3, 4, 5, 6, 7, 27})
+SAMPLED_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
+PLAIN_WAV = SAMPLED_WAV | {2, 0x38, 0x40}  # MS ADPCM, NMS, G.721
+AU_BYTES = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}  # coding -> bytes a sample
+AU_CODES = {2: "i1", 3: "i2", 5: "i4", 6: "f4", 7: "f8"}  # coding -> numpy's code
+AU_G72X = frozenset({23, 25, 26})
+UNKNOWN_SIZE = 0xFFFFFFFF
+PCM_AIFC = frozenset(b"NONE sowt twos in24 in32 42ni 42n1 23ni fl32 FL32 fl64 FL64".split())
+PLAIN_CAF = frozenset({b"lpcm", b"alac", b"alaw", b"ulaw"})
 EXTENSIBLE = 0xFFFE
 MAX_CHUNKS = 10_000
 MAX_CHANNELS = 1024
@@ -31,6 +44,7 @@ WAV_CODES = {  # (format tag, bits) -> numpy's code, libsndfile's name
     (1, 8): ("u1", "wav/pcm_u8"),
     (1, 16): ("i2", "wav/pcm_16"),
     (1, 32): ("i4", "wav/pcm_32"),
+    (1, 64): ("i8", "wav/pcm_64"),
     (3, 32): ("f4", "wav/float"),
     (3, 64): ("f8", "wav/double"),
 }
@@ -82,6 +96,21 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class _ChunkForm:
+    """How a container writes its chunks: the head, what `size` counts, where the next begins."""
+
+    head: struct.Struct
+    align: int
+    counts_head: bool = False
+
+
+WAV_CHUNKS = _ChunkForm(struct.Struct("<4sI"), 2)
+BIG_CHUNKS = AIFF_CHUNKS = _ChunkForm(struct.Struct(">4sI"), 2)
+CAF_CHUNKS = _ChunkForm(struct.Struct(">4sq"), 1)
+W64_CHUNKS = _ChunkForm(struct.Struct("<16sQ"), 8, counts_head=True)
+
+
+@dataclass(frozen=True, slots=True)
 class _Format:
     tag: int
     n_channels: int
@@ -109,8 +138,16 @@ def read_header(path: Path) -> Header:
         raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
+def is_sound(path: Path) -> bool:
+    """Say whether a file begins as sound does; marks of two bytes are no proof."""
+    try:
+        return read_header(path).kind not in {"other", "mp3", "mpc2k", "sds"}
+    except DataError:
+        return False
+
+
 def _header(file: BinaryIO, path: Path) -> Header:
-    start = file.read(16)
+    start = file.read(24)
     if start[:3] == b"ID3":
         return _after_tag(file, start)
     for magic, parse in _PARSERS.items():
@@ -118,7 +155,35 @@ def _header(file: BinaryIO, path: Path) -> Header:
             return parse(file, path)
     if len(start) >= 2 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0 and start[1] & 0x06:
         return _mp3(file, 0)
-    return OTHER
+    if start[:4] in IRCAM:
+        return Header("ircam", plain=True)
+    return _htk(file, start)
+
+
+def _htk(file: BinaryIO, start: bytes) -> Header:
+    """Know a waveform of HTK, which has no mark: its count of 2-byte samples must fit the file."""
+    if len(start) < 12:
+        return OTHER
+    n_samples, _, n_bytes, kind = struct.unpack(">IIHH", start[:12])
+    fits = (n_bytes, kind) == (2, 0) and file.seek(0, 2) == 12 + 2 * n_samples
+    return Header("htk", plain=True, n_declared=n_samples) if fits else OTHER
+
+
+def _chunks(file: BinaryIO, begin: int, form: _ChunkForm) -> Iterator[tuple[bytes, int]]:
+    """Go through chunks: name and bytes of content, the file placed at the content."""
+    place = begin
+    for _ in range(MAX_CHUNKS):
+        file.seek(place)
+        head = file.read(form.head.size)
+        if len(head) < form.head.size:
+            return
+        name, size = form.head.unpack(head)
+        size -= form.head.size if form.counts_head else 0
+        yield name, size
+        if size < 0:
+            return
+        place += form.head.size + size
+        place += -place % form.align
 
 
 def _after_tag(file: BinaryIO, start: bytes) -> Header:
@@ -171,16 +236,77 @@ def _ogg(file: BinaryIO, _path: Path) -> Header:
 
 def _aiff(file: BinaryIO, _path: Path) -> Header:
     file.seek(8)
-    return Header("aiff", plain=file.read(4) == b"AIFF")
+    form = file.read(4)
+    if form in {b"8SVX", b"16SV"}:
+        return Header("svx", plain=True)
+    if form not in {b"AIFF", b"AIFC"}:
+        return OTHER
+    for name, size in _chunks(file, 12, AIFF_CHUNKS):
+        if name == b"COMM":
+            body = file.read(min(size, 22)).ljust(22, b"\0")
+            coding = body[18:] if form == b"AIFC" else b"NONE"
+            n_samples = int.from_bytes(body[2:6], "big") if coding in PCM_AIFC else None
+            return Header("aiff", plain=coding != b"ima4", n_declared=n_samples)
+    return Header("aiff", plain=form == b"AIFF")
 
 
 def _au(file: BinaryIO, _path: Path) -> Header:
-    file.seek(12)
-    return Header("au", plain=int.from_bytes(file.read(4), "big") in PLAIN_AU)
+    file.seek(0)
+    order = ">" if file.read(4) == b".snd" else "<"
+    fields = file.read(20)
+    if len(fields) < 20:
+        return OTHER
+    offset, size, coding, rate_hz, n_channels = struct.unpack(f"{order}5I", fields)
+    block = AU_BYTES.get(coding, 0) * n_channels
+    if not block:
+        return Header("au", plain=coding in AU_G72X)
+    n_bytes = max(0, file.seek(0, 2) - offset)
+    n_declared = None if size == UNKNOWN_SIZE else size // block
+    if size in {UNKNOWN_SIZE, n_bytes} or 0 < size <= n_bytes:
+        return Header("au", plain=True, n_declared=n_declared)
+    wav = None
+    if coding in AU_CODES and n_channels <= MAX_CHANNELS and rate_hz:
+        code = order + AU_CODES[coding]
+        wav = WavData(offset, n_bytes // block, n_channels, rate_hz, code, f"au/pcm_{code[1:]}")
+    return Header("au", plain=order == "<", n_declared=n_declared, wav=wav)
 
 
-def _nist(_file: BinaryIO, _path: Path) -> Header:
-    return Header("nist", plain=True)
+def _caf(file: BinaryIO, _path: Path) -> Header:
+    coding, block = b"", 0
+    end = file.seek(0, 2)
+    for name, size in _chunks(file, 8, CAF_CHUNKS):
+        if name == b"desc":
+            file.seek(8, 1)
+            coding, _, block = struct.unpack(">4sII", file.read(12).ljust(12, b"\0"))
+        elif name == b"data":
+            n_bytes = size - 4  # after the edit count
+            rest = end - file.tell() - 4
+            is_whole = 0 < n_bytes <= rest or n_bytes == rest
+            n_samples = n_bytes // block if block and n_bytes >= 0 and coding != b"alac" else None
+            return Header("caf", plain=is_whole and coding in PLAIN_CAF, n_declared=n_samples)
+    return Header("caf", plain=False)
+
+
+def _w64(file: BinaryIO, _path: Path) -> Header:
+    form = None
+    for name, size in _chunks(file, 40, W64_CHUNKS):
+        if name[:4] == b"fmt ":
+            form = _format(file.read(min(size, 40)), "<")
+        elif name[:4] == b"data" and form is not None and form.tag in PLAIN_WAV:
+            n_samples = max(size, 0) // max(form.block_bytes, 1)
+            is_sampled = form.tag in SAMPLED_WAV
+            return Header("w64", plain=True, n_declared=n_samples if is_sampled else None)
+    return Header("w64", plain=form is None)
+
+
+def _nist(file: BinaryIO, _path: Path) -> Header:
+    file.seek(0)
+    found = re.search(rb"^sample_count -i (\d+)", file.read(1024), re.MULTILINE)
+    return Header("nist", plain=True, n_declared=int(found[1]) if found else None)
+
+
+def _plain(kind: str) -> _Parser:
+    return lambda _file, _path: Header(kind, plain=True)
 
 
 def _wav(file: BinaryIO, path: Path) -> Header:
@@ -190,21 +316,15 @@ def _wav(file: BinaryIO, path: Path) -> Header:
         return OTHER
     order = ">" if start[:4] == b"RIFX" else "<"
     end = file.seek(0, 2)
-    place, wide, form = 12, None, None
-    for _ in range(MAX_CHUNKS):
-        file.seek(place)
-        head = file.read(8)
-        if len(head) < 8:
-            break
-        name, size = struct.unpack(f"{order}4sI", head)
+    wide, form = None, None
+    for name, size in _chunks(file, 12, BIG_CHUNKS if order == ">" else WAV_CHUNKS):
         if name == b"ds64":
             wide = int.from_bytes(file.read(16)[8:], "little")
         elif name == b"fmt ":
             form = _format(file.read(min(size, 40)), order)
         elif name == b"data":
-            size = wide if wide is not None and size == 0xFFFFFFFF else size
-            return _data(file, form, size, end, path)
-        place += 8 + size + size % 2
+            is_wide = wide is not None and size == UNKNOWN_SIZE
+            return _data(file, form, wide if is_wide and wide is not None else size, end, path)
     return Header("wav", plain=form is None or form.tag in PLAIN_WAV)
 
 
@@ -229,8 +349,8 @@ def _data(file: BinaryIO, form: _Format | None, size: int, end: int, path: Path)
             where=str(path),
             hint="rewrite it as 24-bit or 32-bit PCM, e.g. with sox",
         )
-    if form.tag not in PLAIN_WAV:
-        return Header("wav", plain=False)
+    if form.tag not in SAMPLED_WAV:
+        return Header("wav", plain=form.tag in PLAIN_WAV)
     offset = file.tell()
     streamed = size == 0 and not _is_chunk_chain(file, end)
     n_bytes = end - offset if streamed else min(size, end - offset)
@@ -250,21 +370,20 @@ def _wav_data(form: _Format, offset: int, n_samples: int) -> WavData | None:
 def _is_chunk_chain(file: BinaryIO, end: int) -> bool:
     """Say whether chunks alone stand between here and the end of the file."""
     place = file.tell()
-    for _ in range(MAX_CHUNKS):
-        if place >= end:
-            return True
-        file.seek(place)
-        head = file.read(8)
-        if len(head) < 8 or not head[:4].isascii() or not head[:4].decode("ascii").isprintable():
+    for name, size in _chunks(file, place, WAV_CHUNKS):
+        if not name.isascii() or not name.decode("ascii").isprintable():
             return False
-        size = int.from_bytes(head[4:], "little")
-        place += 8 + size + size % 2
-        if place > end + 1:
+        place = file.tell() + size
+        if place > end:
             return False
-    return False
+    return end - place <= 1
 
 
-_PARSERS = {
+_Parser = Callable[[BinaryIO, Path], Header]
+IRCAM = frozenset(bytes((0x64, 0xA3, n, 0)) for n in range(6)) | frozenset(
+    bytes((0, n, 0xA3, 0x64)) for n in range(6)
+)
+_PARSERS: dict[bytes, _Parser] = {
     b"RIFF": _wav,
     b"RIFX": _wav,
     b"RF64": _wav,
@@ -272,5 +391,16 @@ _PARSERS = {
     b"OggS": _ogg,
     b"FORM": _aiff,
     b".snd": _au,
+    b"dns.": _au,
+    b"caff": _caf,
+    b"riff\x2e\x91\xcf\x11": _w64,
     b"NIST": _nist,
+    b" paf": _plain("paf"),
+    b"fap ": _plain("paf"),
+    b"PVF1\n": _plain("pvf"),
+    b"2BIT": _plain("avr"),
+    b"ALawSoundFile**": _plain("wve"),
+    b"Extended Instrument:": _plain("xi"),
+    b"\xf0\x7e": _plain("sds"),
+    b"\x01\x04": _plain("mpc2k"),
 }

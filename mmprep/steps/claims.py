@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mmprep.errors import DataError, UsageError
-from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES, is_sound
 from mmprep.sources import (
     bids,
     brainvision,
@@ -198,8 +198,10 @@ def _media_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
     for name in sorted(names):
         suffix = PurePosixPath(name).suffix
         kinds = [kind for kind, suffixes in _MEDIA.items() if suffix.lower() in suffixes]
+        path = _whole(folder, name)
+        if not kinds and path in inputs.named and is_sound(inputs.root / path):
+            kinds = ["audio"]
         if kinds:
-            path = _whole(folder, name)
             claims.append(Claim(kinds[0], path, (path,), suffix))
     return claims
 

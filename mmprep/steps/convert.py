@@ -579,7 +579,7 @@ def _stream_ref(ref: dict[str, Any]) -> StreamRef:
         extra = {"kind": ref["kind"]} if "kind" in ref else {}
         return msgspec.structs.replace(table, extra=extra)
     shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
-    return msgspec.structs.replace(shard, clock=ref["clock"]) if ref["clock"] else shard
+    return msgspec.structs.replace(shard, clock=ref["clock"], extra=ref.get("lengths", {}))
 
 
 def _record(draft: _Draft) -> Record:

@@ -61,26 +61,29 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
             append(first)
             for block in blocks:
                 append(block)
-        _compare(findings, reader)
+        lengths = _compare(findings, reader)
     findings.streams[stream] = {
         "shard": place.path,
         "rows": [place.begin, place.end],
         "rate_hz": rate_text(rate_hz),
         "offset_s": round(reader.info.start_s, 9),
         "clock": findings.clock,
+        "lengths": lengths,
     }
     findings.lasts(reader.info.start_s + float((place.end - place.begin) / rate_hz))
 
 
-def _compare(findings: Findings, reader: AudioReader) -> None:
-    """Keep both lengths; warn where samples are missing that the header claims."""
+def _compare(findings: Findings, reader: AudioReader) -> dict[str, int]:
+    """Give both lengths where they differ; warn where samples are missing that are claimed."""
     declared, decoded, source = reader.info.n_declared, reader.n_decoded, findings.item.source
     if reader.n_errors:
         findings.warnings.append(f"{source}: {reader.n_errors} packets could not be decoded")
     if reader.is_short:
         findings.warnings.append(f"{source}: {decoded} samples were decoded, {declared} declared")
-    if declared is not None and declared != decoded:
-        findings.lengths = (decoded, declared)
+    if declared is None or declared == decoded:
+        return {}
+    findings.lengths = (decoded, declared)
+    return {"n_decoded": decoded, "n_declared": declared}
 
 
 def _video(findings: Findings, stream: str) -> None:

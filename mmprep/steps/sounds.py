@@ -10,8 +10,8 @@ from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.steps.inputs import Inputs
 
 # Decoded float32 bytes for a byte of the file, so that shards can be planned without opening it.
-_PCM = (".wav", ".aif", ".aiff", ".au", ".sph", ".caf", ".w64")
-_EXPANSION = {**dict.fromkeys(_PCM, 2), ".flac": 4}
+_UNPACKED = ".wav .bwf .rf64 .aif .aifc .aiff .au .snd .sph .nist .caf .w64 .voc .sf .avr .paf .pvf"
+_EXPANSION = {**dict.fromkeys(_UNPACKED.split(), 2), ".flac": 4}
 _LOSSY, _IN_VIDEO = 20, 2
 
 
