@@ -1,4 +1,4 @@
-"""K-EmoCon, wrist: a folder of `E4_EDA.csv E4_BVP.csv E4_TEMP.csv E4_HR.csv E4_ACC.csv E4_IBI.csv`.
+"""K-EmoCon: `E4_EDA.csv E4_BVP.csv E4_TEMP.csv E4_HR.csv E4_ACC.csv E4_IBI.csv`; `P1.self.csv`.
 
 Rules (public loaders of the data set)
 -----
@@ -8,15 +8,20 @@ Rules (public loaders of the data set)
   two devices are `EDA-1`, `EDA-2` in the order of their serials, the same in all files of a folder.
 - `pid` and `device_serial` are no channels.
 - Rates and units are those of the Empatica E4; all streams are absolute.
+- Annotations (`P1.self.csv P1.partner.csv P1.external.csv P1.R1.csv`) have a row every 5 s. Their
+  `seconds` count from the start of the debate, which `startTime` (Unix ms) in
+  `metadata/subjects.csv` tells. The columns up to `sad` are ratings, the others hold an `x` or
+  nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mmprep import tables
 from mmprep.errors import DataError
@@ -27,7 +32,7 @@ from mmprep.tables.schema import Column, TimeColumn
 from mmprep.tables.text import Part, TextTable, keys_of
 
 READER = "kemocon"
-TIME, PID, SERIAL = "timestamp", "pid", "device_serial"
+TIME, PID, SERIAL, START = "timestamp", "pid", "device_serial", "startTime"
 OWN = {"29": "A013E1", "31": "A013E1", "30": "A01A3A", "32": "A01A3A"}
 
 _RATES = {
@@ -41,11 +46,37 @@ _UNITS = {"EDA": "uS", "TEMP": "degC", "HR": "bpm", "ACC": "1/64 g", "IBI": "s"}
 _NAMES = frozenset({*_RATES, "IBI"})
 
 
+SECONDS, SUBJECTS = "seconds", "metadata/subjects.csv"
+ANNOTATION_HZ = Fraction(1, 5)
+
+_ANNOTATION = re.compile(r"^P(?P<pid>\d+)\.(?P<by>self|partner|external|R\d)\.csv$")
+_RATED = frozenset({"arousal", "valence", "cheerful", "happy", "angry", "nervous", "sad"})
+
+
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
-    """Claim the E4 files of a participant's folder."""
+    """Claim the E4 files of a participant's folder, and annotations one by one."""
     paths = [beside(folder, name) for name in sorted(names)]
     ours = tuple(path for path in paths if is_kemocon(file_of(root, path)))
-    return [Claim(READER, "" if folder == "." else folder, ours)] if ours else []
+    wrist = [Claim(READER, "" if folder == "." else folder, ours)] if ours else []
+    return wrist + [
+        Claim(READER, path, (path, *_subjects(path, root)), ".csv")
+        for path in paths
+        if is_annotation(file_of(root, path))
+    ]
+
+
+def is_annotation(path: Path) -> bool:
+    """Say whether name and header of a file are those of annotations."""
+    return _ANNOTATION.match(path.name) is not None and {SECONDS, "arousal", "valence"} <= set(
+        _header(path)
+    )
+
+
+def _subjects(path: str, root: Path) -> list[str]:
+    """Find the table of people, in a folder above."""
+    folders = (parent.as_posix() for parent in PurePosixPath(path).parents)
+    known = (beside(folder, SUBJECTS) for folder in folders)
+    return [name for name in known if file_of(root, name).is_file()][:1]
 
 
 def is_kemocon(path: Path) -> bool:
@@ -107,6 +138,8 @@ def _quantity(path: Path) -> str:
 
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     """Find the devices in the files, which are read through for them."""
+    if found := _ANNOTATION.match(PurePosixPath(claim.files[0]).name):
+        return {f"emotion_{found['by']}": partial(_annotations, claim, root, options)}
     paths = {name: file_of(root, name) for name in claim.files}
     places = _places(paths, options)
     return {
@@ -164,6 +197,50 @@ def _columns(layout: tables.Layout, quantity: str) -> list[Column]:
         for name in layout.channels
         if name not in (PID, SERIAL)
     ]
+
+
+# Annotations --------------------------------------------------------------------------------------
+
+
+def _annotations(claim: Claim, root: Path, options: TextOptions) -> TextTable:
+    name, *others = claim.files
+    path = file_of(root, name)
+    lines, header = base.first_lines(path), _header(path)
+    start_ns = _debate_ns(path, file_of(root, others[0])) if others else None
+    cells = ("" if cell == SECONDS else cell for cell in header)
+    layout = tables.Layout(
+        path,
+        name,
+        tuple(header),
+        delimiter=",",
+        quote='"',
+        n_preamble=1,
+        header=lines[0].encode(),
+        nulls=base.nulls_of(options),
+        time_cell=header.index(SECONDS),
+        stamps=stamps.stamp_reader("s", (), offset_ns=start_ns or 0),
+    )
+    lack = f"{SUBJECTS} does not tell when the debate began: stamps count from its start"
+    return TextTable(
+        layout,
+        tuple(Column(cell, "null", cell) for cell in cells if cell),
+        TimeColumn("s", "given", absolute=start_ns is not None, source_name=SECONDS),
+        rate_hz=ANNOTATION_HZ,
+        text=frozenset(header) - _RATED,
+        notes=() if start_ns is not None else (lack,),
+    )
+
+
+def _debate_ns(path: Path, subjects: Path) -> int | None:
+    """Look up when the debate of a participant began."""
+    found = _ANNOTATION.match(path.name)
+    rows = [line.split(",") for line in base.first_lines(subjects, 1 << 16) if line.strip()]
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    if found is None or not {PID, START} <= set(header):
+        return None
+    pid, start = header.index(PID), header.index(START)
+    starts = {row[pid].strip(): row[start].strip() for row in rows[1:] if len(row) == len(header)}
+    return stamps.parse_ns(starts.get(found["pid"], ""), "ms")
 
 
 _FINDER = Finder(_find)

@@ -74,6 +74,8 @@ class Corpus:
     groups : mapping
         Field -> value -> the people that have it.
     holes : tuple of Hole
+    expected : tuple of str
+        Streams that each person should have, where anybody has them.
     notes : tuple of str
         What is always to be said.
     """
@@ -87,6 +89,7 @@ class Corpus:
     subjects: tuple[str, ...] = ()
     groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     holes: tuple[Hole, ...] = ()
+    expected: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -135,6 +138,29 @@ _DREAMER = Corpus(
     shapes=(Shape("**/DREAMER/{subject}", "{subject}", "{subject}"),),
     is_cut=True,
     subjects=_people("S{:02d}", 23),
+)
+
+# Park et al. 2020; those with whole recordings as of the authors' own preprocessing.
+_KEMOCON = Corpus(
+    shapes=(
+        Shape("**/e4_data/{subject}", "{subject}", "{subject}"),
+        Shape("**/neurosky_polar_data/{subject}/{stream}.{ext}", "{subject}", "{subject}"),
+        Shape(
+            "**/P{subject}.{_:self|partner|external|R1|R2|R3|R4|R5}.{ext}", "{subject}", "{subject}"
+        ),
+    ),
+    labels=(LabelFile(Shape("**/subjects.csv"), ratings.kemocon),),
+    subjects=_people("{}", 32),
+    holes=(
+        Hole(
+            "devices failed or were not worn",
+            ("2", "3", "6", "7", "12", "17", "18", "20", "21", "29", "30"),
+        ),
+    ),
+    expected=(
+        *("EDA", "BVP", "TEMP", "HR", "IBI", "ACC", "Polar_HR"),
+        *("emotion_self", "emotion_partner", "emotion_external"),
+    ),
 )
 
 # Schmidt et al. 2018 and the readme of the set.
@@ -206,6 +232,7 @@ CORPORA: Mapping[str, Corpus] = {
     "deap": _DEAP,
     "dreamer": _DREAMER,
     "e4": Corpus(shapes=(Shape("{subject}/{session}"), Shape("{session}"))),
+    "kemocon": _KEMOCON,
     "lrs": _LRS,
     "wesad": _WESAD,
 }

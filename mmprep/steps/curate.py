@@ -44,7 +44,8 @@ class Curated:
             A file of labels is damaged.
         """
         done = [_grouped(record, self.corpus) for record in records]
-        said = [*self.corpus.notes, *self._absent(records), *lost.said(self.corpus)]
+        said = [*self.corpus.notes, *self._absent(records), *self._lacking(records)]
+        said += lost.said(self.corpus)
         for kind, found in zip(self.corpus.labels, self.files, strict=True):
             if found:
                 done, remarks = kind.join(done, found)
@@ -65,6 +66,21 @@ class Curated:
                 yield f"{', '.join(known)} are missing, as is known: {hole.why}"
         if absent:
             yield f"{len(absent)} of {len(people)} people are not here: {', '.join(absent)}"
+
+    def _lacking(self, records: Sequence[Record]) -> Iterator[str]:
+        """Name the streams that some people have and others don't."""
+        people: dict[str, set[str]] = {}
+        for record in records:
+            people.setdefault(record.subject or record.id, set()).update(record.streams)
+        known = {name for hole in self.corpus.holes if not hole.parts for name in hole.subjects}
+        for stream in self.corpus.expected:
+            lacking = [name for name, streams in people.items() if stream not in streams]
+            if len(lacking) == len(people):
+                continue
+            if odd := [name for name in lacking if name not in known]:
+                yield f"{stream} is missing for {', '.join(odd)}"
+            if usual := [name for name in lacking if name in known]:
+                yield f"{stream} is missing for {', '.join(usual)}, as is known"
 
 
 def curated(name: str | None, corpus: Corpus | None, inputs: Inputs) -> tuple[Curated, Inputs]:

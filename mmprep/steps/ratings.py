@@ -170,6 +170,26 @@ def _deap_joined(
     return row.given(record) if row else record
 
 
+# K-EmoCon -----------------------------------------------------------------------------------------
+
+_TIMES = {"initTime": "baseline_begin_s", "startTime": "debate_begin_s", "endTime": "debate_end_s"}
+
+
+def kemocon(records: Sequence[Record], files: Files) -> Joined:
+    """Join `metadata/subjects.csv`: when baseline and debate began, and the latter ended (Unix)."""
+    rows: dict[str, Row] = {}
+    for path in files:
+        for row in table(path, ("pid", *_TIMES)):
+            times = {new: _unix_s(row[old]) for old, new in _TIMES.items()}
+            rows[row["pid"]] = Row(fields=times)
+    return _joined(records, rows, lambda record: record.subject, "subjects.csv")
+
+
+def _unix_s(milliseconds: str) -> float | None:
+    found = value(milliseconds)
+    return found / 1000 if isinstance(found, int | float) else None
+
+
 # WESAD --------------------------------------------------------------------------------------------
 
 _ORDER = {"base": "baseline", "tsst": "stress", "fun": "amusement"}

@@ -472,3 +472,82 @@ def test_collected_files_of_bids_convert_with_the_preset(root, convert, shared):
     (record,) = convert("bids").records.values()
     assert record.id == "sub-01/task-pullstand"
     assert sorted(record.streams) == ["events", "motion-mocap"]
+
+
+# K-EmoCon -----------------------------------------------------------------------------------------
+
+BEGAN_MS = 1_548_000_000_000
+MARKED = "seconds,arousal,valence,cheerful,happy,angry,nervous,sad,boredom,confusion"
+
+
+def kemocon(root, *, serials=("A01525",), people=(5,)):
+    rows = [f"{k},1,2019-01-20,{BEGAN_MS + 1500},{BEGAN_MS + 600_000},{BEGAN_MS}" for k in people]
+    written(
+        root / "metadata/subjects.csv",
+        "\n".join(["pid,pair,date,startTime,endTime,initTime", *rows, ""]),
+    )
+    for k in people:
+        eda = [
+            f"{BEGAN_MS + 250 * i}.0,{k},{0.5 + i},{serials[i % len(serials)]}" for i in range(80)
+        ]
+        header = "timestamp,pid,value,device_serial"
+        written(root / f"e4_data/{k}/E4_EDA.csv", "\n".join([header, *eda, ""]))
+        heart = [f"{BEGAN_MS + 1000 * i},{k},{70 + i}" for i in range(20)]
+        path = root / f"neurosky_polar_data/{k}/Polar_HR.csv"
+        written(path, "\n".join(["timestamp,pid,value", *heart, ""]))
+        top = root / "emotion_annotations"
+        for by in ("self", "partner", "aggregated_external"):
+            marks = "5,2,4,1,1,1,2,1,x,\n10,3,4,1,1,1,2,1,,x\n15,3,5,1,1,1,2,1,,\n"
+            path = top / f"{by}_annotations/P{k}.{by.split('_')[-1]}.csv"
+            written(path, f"{MARKED}\n{marks}")
+
+
+def test_people_of_kemocon_are_records_with_annotations_as_streams(root, convert):
+    kemocon(root)
+    found = convert("kemocon")
+    (record,) = found.records.values()
+    assert (record.id, record.session, record.subject) == ("5", "5", "5")
+    emotions = ["emotion_external", "emotion_partner", "emotion_self"]
+    assert sorted(record.streams) == ["EDA", "Polar_HR", *emotions]
+    assert record.streams["emotion_self"].rate_hz == 0.2
+    assert found.values("5", "emotion_self", "arousal").tolist() == [2, 3, 3]
+    stamps = found.values("5", "emotion_self", "time").astype(np.int64)
+    assert stamps.tolist() == [(BEGAN_MS + 1500 + 5000 * k) * 10**6 for k in (1, 2, 3)]
+    assert found.values("5", "emotion_self", "boredom").tolist() == ["x", None, None]
+    assert record.extra == {
+        "baseline_begin_s": BEGAN_MS / 1000,
+        "debate_begin_s": BEGAN_MS / 1000 + 1.5,
+        "debate_end_s": BEGAN_MS / 1000 + 600,
+    }
+
+
+def test_streams_of_kemocon_go_on_common_windows(root, convert, mmprep, tmp_path):
+    kemocon(root)
+    convert("kemocon")
+    asked = (tmp_path / "out", "-o", tmp_path / "aligned", "--window", "5", "--engine", "serial")
+    done = mmprep("align", *asked)
+    assert done.code == 0, done.err
+    first = next(iter(read_manifest(tmp_path / "aligned/manifest.jsonl")))
+    ref = first.streams["emotion_self"]
+    shard = np.load(tmp_path / "aligned" / ref.shard)
+    assert (ref.rate_hz, shard[ref.rows[0], 0, :2].tolist()) == (0.2, [2, 4])
+
+
+def test_second_device_and_missing_streams_of_kemocon_are_said(root, convert):
+    kemocon(root, serials=("A013E1", "A01A3A"), people=(29, 31))
+    (root / "neurosky_polar_data/29/Polar_HR.csv").unlink()
+    (root / "emotion_annotations/self_annotations/P31.self.csv").unlink()
+    found = convert("kemocon")
+    assert {"EDA", "EDA-other"} <= set(found.records["29"].streams)
+    assert "kemocon: Polar_HR is missing for 29, as is known" in found.said
+    assert "kemocon: emotion_self is missing for 31\n" in found.said
+    assert found.values("31", "EDA", "value").tolist()[:2] == [0.5, 2.5]
+
+
+def test_annotations_without_the_start_of_the_debate_are_relative(root, convert):
+    kemocon(root)
+    (root / "metadata/subjects.csv").unlink()
+    found = convert("kemocon", "--include", "*.self.csv")
+    assert "does not tell when the debate began" in found.said
+    stamps = found.values("5", "emotion_self", "time").astype(np.int64)
+    assert stamps.tolist() == [0, 5 * 10**9, 10 * 10**9]
