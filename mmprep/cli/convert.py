@@ -8,7 +8,7 @@ import click
 
 from mmprep.cli import api, options
 
-PRESETS = ("amigos", "bids", "cmlr", "deap", "dreamer", "e4", "kemocon", "lrs", "wesad")
+PRESETS = ("amigos", "bids", "case", "cmlr", "deap", "dreamer", "e4", "kemocon", "lrs", "wesad")
 
 _paths = options.chain(
     click.option(

@@ -182,6 +182,27 @@ _WESAD = Corpus(
     ),
 )
 
+# Sharma et al. 2019 and the READMEs of the set.
+_CASE = Corpus(
+    shapes=(
+        Shape(
+            "**/{form:interpolated|non-interpolated}/{_:physiological|annotations}/sub_{subject}"
+            ".{ext}",
+            "sub{subject}/{form}",
+            "sub{subject}/{form}",
+        ),
+        Shape("**/{_:physiological|annotations}/sub_{subject}.{ext}", "sub{subject}/converted"),
+        Shape("**/{_:physiological|annotations}/sub{subject}.{ext}", "sub{subject}"),
+        Shape("**/sub{subject}_{_:DAQ|joystick}.txt", "sub{subject}"),
+    ),
+    is_cut=True,
+    subjects=_people("{}", 30),
+    notes=(
+        "converted files are cut into the eight videos; what was shown between them stands in the"
+        " tables alone",
+    ),
+)
+
 # https://vipazoo.cn/CMLR.html: sentences of the news, for train, val and test.
 _CMLR = Corpus(
     shapes=(
@@ -228,6 +249,7 @@ CORPORA: Mapping[str, Corpus] = {
     "bids": Corpus(
         read=_bids, labels=(LabelFile(Shape("**/participants.tsv"), ratings.participants),)
     ),
+    "case": _CASE,
     "cmlr": _CMLR,
     "deap": _DEAP,
     "dreamer": _DREAMER,

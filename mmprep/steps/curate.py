@@ -137,13 +137,24 @@ class Lost:
 def cut(record: Record, parts: Sequence[Mapping[str, Any]], lost: Lost) -> list[Record]:
     """Cut a recording into its parts; what is not cut stays one record."""
     found = []
-    for part in parts:
+    for part in _merged(parts):
         if not part["rows"]:
             lost.empty.append((record.subject or record.id, part["name"]))
             continue
         found.append(_part(record, part))
         lost.blank += [f"{found[-1].id} {channel}" for channel in part["blank"]]
     return found if parts else [record]
+
+
+def _merged(parts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Put together what several files hold of one part."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for part in parts:
+        known = found.get(part["name"], part)
+        duration_s = max(known["duration_s"], part["duration_s"])
+        rows = {**known["rows"], **part["rows"]}
+        found[part["name"]] = {**known, "rows": rows, "duration_s": duration_s}
+    return list(found.values())
 
 
 def _part(record: Record, part: Mapping[str, Any]) -> Record:

@@ -69,23 +69,28 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
                         "examples": wanted.examples,
                     }
                     value["widen"][stream] = wish
-            findings.parts = _parts(item, streams, options_of(job.task.spec["options"]))
+            findings.parts = _parts(findings, streams)
             value["items"][item.source] = findings.to_json()
             value["files"] = findings.files
     return value
 
 
-def _parts(item: Item, streams: Mapping[str, str], options: TextOptions) -> list[dict[str, Any]]:
+def _parts(findings: Findings, streams: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give the recordings in an item that is cut, their streams named as in the data set."""
+    item, options = findings.item, _options(findings.item, findings.job.task.spec)
     claim = msgspec.convert(item.spec["claim"], Claim)
     parts = getattr(TABLE_READERS[claim.reader], "parts", None)
     if parts is None or not item.spec["is_cut"]:
         return []
+    if findings.n_rejected:
+        findings.warnings.append(f"{item.source}: rows were rejected, so it is not cut into parts")
+        return []
     found = [msgspec.to_builtins(p) for p in parts(claim, Path(item.spec["root"]), options)]
-    return [
-        {**part, "rows": {streams[own]: rows for own, rows in part["rows"].items()}}
+    named = [
+        {streams[own]: rows for own, rows in part["rows"].items() if own in streams}
         for part in found
     ]
+    return [{**part, "rows": rows} for part, rows in zip(found, named, strict=True)]
 
 
 def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:

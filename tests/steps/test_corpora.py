@@ -551,3 +551,55 @@ def test_annotations_without_the_start_of_the_debate_are_relative(root, convert)
     assert "does not tell when the debate began" in found.said
     stamps = found.values("5", "emotion_self", "time").astype(np.int64)
     assert stamps.tolist() == [0, 5 * 10**9, 10 * 10**9]
+
+
+# CASE ---------------------------------------------------------------------------------------------
+
+DAQ = "ecg,bvp,gsr,rsp,skt,emg_zygo,emg_coru,emg_trap"
+
+
+def test_videos_of_case_are_records_with_their_emotion(root, convert):
+    shown = [10] * 2000 + [3] * 3000 + [11] * 1000 + [8] * 2000
+    rows = [f"{k},{k / 4},1,2,3,4,5,6,7,{video}" for k, video in enumerate(shown)]
+    top = root / "data/interpolated"
+    written(top / "physiological/sub_7.csv", "\n".join([f"daqtime,{DAQ},video", *rows, ""]))
+    marks = [f"{50 * k},5.5,{k / 20},{video}" for k, video in enumerate(shown[::50])]
+    written(top / "annotations/sub_7.csv", "\n".join(["jstime,valence,arousal,video", *marks, ""]))
+    found = convert("case")
+    assert sorted(found.records) == ["sub7/interpolated/video-3", "sub7/interpolated/video-8"]
+    record = found.records["sub7/interpolated/video-3"]
+    assert (record.label, record.labels) == ("boring", {"video": 3, "emotion": "boring"})
+    assert (record.subject, record.session) == ("7", record.id)
+    assert (record.duration_s, record.streams["physiology"].rate_hz) == (3.0, 1000.0)
+    np.testing.assert_array_equal(
+        found.values(record.id, "physiology", "ecg"), np.arange(2000, 5000) / 4
+    )
+    np.testing.assert_array_equal(
+        found.values(record.id, "annotation", "arousal"), np.arange(40, 100) / 20
+    )
+    schema = pq.read_schema(found.folder / record.streams["physiology"].table)
+    units = [schema.field(name).metadata[b"unit"] for name in ("ecg", "gsr", "skt", "emg_trap")]
+    assert units == [b"mV", b"uS", b"degC", b"uV"]
+
+
+def test_raw_files_of_case_are_one_record_a_person(root, convert):
+    daq = "".join(f"{k / 1000:.3f}" + "\t0.5" * 8 + "\n" for k in range(100))
+    written(root / "data/raw/physiological/sub1_DAQ.txt", daq)
+    joystick = "0.000\t0\t-26225\n0.050\t13\t26225\n"
+    written(root / "data/raw/annotations/sub1_joystick.txt", joystick)
+    found = convert("case")
+    (record,) = found.records.values()
+    assert (record.id, record.subject) == ("sub1", "1")
+    assert sorted(record.streams) == ["DAQ", "joystick"]
+    assert found.values("sub1", "joystick", "arousal").tolist() == [-26225, 26225]
+    assert "the published scale is 0.5 + 9 (v + 26225) / 52450" in found.said
+
+
+def test_file_with_rejected_rows_is_not_cut(root, convert):
+    rows = [f"{50 * k},5.5,1.5,3" for k in range(30)]
+    rows[4] = "200,5.5"
+    text = "\n".join(["jstime,valence,arousal,video", *rows, ""])
+    written(root / "interpolated/annotations/sub_2.csv", text)
+    found = convert("case", "--on-bad-row", "skip")
+    assert list(found.records) == ["sub2/interpolated"]
+    assert "rows were rejected, so it is not cut into parts" in found.said
