@@ -61,6 +61,11 @@ _tables = options.chain(
         help="Columns that the schema, or without one not all files of a stream have.",
     ),
     click.option(
+        "--split-by",
+        metavar="COLUMN",
+        help="Each value of the column (a device, a signal) becomes a stream of its own.",
+    ),
+    click.option(
         "--on-bad-row",
         type=click.Choice(["fail", "skip", "null"]),
         default="fail",

@@ -67,6 +67,8 @@ class TextOptions:
         The rate of rows without stamps.
     units : tuple of (str, str)
         Column -> unit.
+    split_by : str, optional
+        The column whose values are tables of their own.
     declared : mapping of str to Declared
         The reader's name of a stream -> what is declared of it.
     on_bad_row : str
@@ -87,6 +89,7 @@ class TextOptions:
     encoding: str | None = None
     rate_hz: Fraction | None = None
     units: tuple[tuple[str, str], ...] = ()
+    split_by: str | None = None
     declared: Mapping[str, Declared] = field(default_factory=dict)
     on_bad_row: str = "fail"
     float32: bool = False

@@ -15,10 +15,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from urllib.parse import quote
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
@@ -33,9 +34,12 @@ from mmprep.sources.base import (
     is_companion,
     known_suffix,
     nulls_of,
+    schema_of,
 )
 from mmprep.tables import feed, stamps
+from mmprep.tables.parse import Reject
 from mmprep.tables.schema import EVIDENCE, Column, TableSchema, TimeColumn
+from mmprep.tables.spread import ValueRows
 from mmprep.tables.target import TableFacts, Target
 from mmprep.tables.text import TextTable
 
@@ -46,6 +50,7 @@ HEAD_BYTES = 256 << 10
 SNIFF_ROWS = 200
 STAMP_ROWS = 1000
 
+_SPLIT_HINT = "--split-by takes the column that names the device or signal of a row"
 _DELIMITERS = "\t;,| "
 _SPELLED = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 _SEP_LINE = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
@@ -99,17 +104,145 @@ def write(
     return _settled(sniffed, schema, options).write(schema, target, options.on_bad_row)
 
 
-def _declared(claim: Claim, options: TextOptions) -> TextOptions:
-    """Take what is declared of the stream's time; what the options say comes first."""
-    known = options.declared.get(claim.stem)
-    if known is None:
-        return options
-    return replace(
-        options,
-        time_hint=known.time,
-        time_unit=options.time_unit or known.time_unit,
-        rate_hz=options.rate_hz or (Fraction(known.rate) if known.rate else None),
+# --- long tables ---
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The tables of the values of a column (`--split-by`), by the reader's names of streams."""
+
+    parts: dict[str, tuple[Sniffed, int]]
+    spread: tables.Spread
+    options: TextOptions
+
+    def probe(self) -> dict[str, TableSchema]:
+        """Give their schemas; see `Finder.probe`."""
+        return {
+            stream: schema_of(sniffed.table, stream, self.options)
+            for stream, (sniffed, _) in self.parts.items()
+        }
+
+    def write(self, stream: str, schema: TableSchema, target: Target) -> TableFacts:
+        """Write one of them; see `Finder.write`. Checks that all its rows are there."""
+        sniffed, n_rows = self.parts[stream]
+        table = _settled(sniffed, schema, self.options)
+        facts = table.write(schema, target, self.options.on_bad_row)
+        if facts.n_rows_in != n_rows:
+            raise RuntimeError(f"{stream}: {facts.n_rows_in} rows read, {n_rows} were given to it")
+        return facts
+
+
+def split(
+    claim: Claim,
+    root: Path,
+    options: TextOptions,
+    folder: Path,
+    *,
+    take: Callable[[Reject], None] | None = None,
+    n_head_bytes: int | None = None,
+) -> Split:
+    """Split a table by the values of the column that `--split-by` names.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the rows of each value lie until their tables are written.
+    take : callable, optional
+        Gets the rows without a value; see `tables.Spread`.
+    n_head_bytes : int, optional
+        Take only the first rows of each value.
+
+    Raises
+    ------
+    DataError
+        As `probe`; too many values to be names; a row without a value, where the policy is `fail`.
+    UsageError
+        There is no such column, or it is the time.
+    """
+    (name,) = claim.files
+    starts = f"{claim.stem}-"
+    said = [known for stream, known in options.declared.items() if stream.startswith(starts)]
+    whole, _ = _laid_out(file_of(root, name), name, _with_declared(options, *said[:1]))
+    column = _key_column(whole, options.split_by or "")
+    spread = tables.Spread(
+        whole.layout,
+        column.name,
+        folder,
+        on_bad_row=options.on_bad_row,
+        take=take,
+        n_head_bytes=n_head_bytes,
     )
+    parts = {}
+    for value in spread.values.values():
+        stream = f"{starts}{value_name(value.value)}"
+        known = options.declared.get(stream)
+        own = _with_declared(options, known) if known is not None else options
+        parts[stream] = (_part(whole, column, value, own), value.n_rows)
+    return Split(parts, spread, options)
+
+
+def value_name(value: str) -> str:
+    """Write a value so that it can end the name of a stream.
+
+    Returns
+    -------
+    str
+        Letters, digits, `_`, `.` and `-` as they are, all else as `%XX`, byte by byte:
+        `urllib.parse.unquote` gives the value back.
+    """
+    return "".join(char if char.isalnum() else quote(char, safe="_.-") for char in value)
+
+
+def _key_column(table: TextTable, wanted: str) -> Column:
+    where = table.layout.where
+    index = table.layout.time_cell
+    if index is not None and table.layout.cells[index] == wanted:
+        raise UsageError(f"{wanted!r} is the time column", where=where, hint=_SPLIT_HINT)
+    for column in table.columns:
+        if wanted in (column.source_name, column.name):
+            return column
+    names = ", ".join(column.source_name for column in table.columns)
+    raise UsageError(
+        f"there is no column {wanted!r} to split by; there are {names}",
+        where=where,
+        hint=_SPLIT_HINT,
+    )
+
+
+def _part(table: TextTable, key: Column, rows: ValueRows, options: TextOptions) -> Sniffed:
+    layout = replace(
+        table.layout,
+        path=rows.path,
+        numbers=rows.numbers,
+        encoding="utf-8",
+        n_preamble=0,
+        header=b"",
+    )
+    columns = tuple(column for column in table.columns if column != key)
+    lines = feed.head(rows.path, HEAD_BYTES).decode("utf-8", "replace").split("\n")
+    head = _Head(lines[:-1], 0, layout.delimiter, layout.quote)
+    return _timed(replace(table, layout=layout, columns=columns), head, options)
+
+
+# --- plain tables ---
+
+
+def _declared(claim: Claim, options: TextOptions) -> TextOptions:
+    """Take what is declared of the stream's time."""
+    known = options.declared.get(claim.stem)
+    return _with_declared(options, *([known] if known is not None else []))
+
+
+def _with_declared(options: TextOptions, *declared: tables.Declared) -> TextOptions:
+    """Take what is declared of time; what the options say comes first."""
+    for known in declared:
+        options = replace(
+            options,
+            time_hint=known.time,
+            time_unit=options.time_unit or known.time_unit,
+            rate_hz=options.rate_hz or (Fraction(known.rate) if known.rate else None),
+        )
+    return options
 
 
 def _settled(sniffed: Sniffed, schema: TableSchema, options: TextOptions) -> TextTable:
@@ -174,6 +307,12 @@ def sniff(path: Path, where: str, options: TextOptions) -> Sniffed:
     DataError, UsageError
         As `probe`.
     """
+    table, head = _laid_out(path, where, options)
+    return _timed(table, head, options)
+
+
+def _laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, _Head]:
+    """Find out all but how the stamps are read."""
     stamps.check_unit(options.time_unit)
     lines, encoding, notes = _first_lines(path, where, options)
     head = _head(lines, path, options)
@@ -196,7 +335,16 @@ def sniff(path: Path, where: str, options: TextOptions) -> Sniffed:
         time_cell=time_cell,
         rate=tables.RateTime(options.rate_hz) if options.rate_hz and time_cell is None else None,
     )
-    return _with_time(layout, cells, head, options, notes)
+    columns = _columns(layout, cells)
+    table = TextTable(
+        layout,
+        columns,
+        TimeColumn("rate", "given"),
+        rate_hz=options.rate_hz,
+        text=frozenset(column.name for column in columns),
+        notes=notes,
+    )
+    return table, head
 
 
 def _first_lines(
@@ -366,29 +514,16 @@ def _table_names(cells: Sequence[str | None], time_cell: int | None) -> tuple[st
     return tuple(named)
 
 
-def _with_time(
-    layout: tables.Layout,
-    cells: Sequence[str | None],
-    head: _Head,
-    options: TextOptions,
-    notes: tuple[str, ...],
-) -> Sniffed:
-    columns = _columns(layout, cells)
-    table = TextTable(
-        layout,
-        columns,
-        TimeColumn("rate", "given"),
-        rate_hz=options.rate_hz,
-        text=frozenset(column.name for column in columns),
-        notes=notes,
-    )
+def _timed(table: TextTable, head: _Head, options: TextOptions) -> Sniffed:
+    """Judge the time column by its first stamps."""
+    layout = table.layout
     if layout.time_cell is None:
         return Sniffed(table, ())
     texts = _stamp_texts(layout, head)
-    name = cells[layout.time_cell] or ""
+    name = layout.cells[layout.time_cell] or ""
     judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz)
     reader = stamps.stamp_reader(judged.time.unit, texts, tz=options.tz)
-    notes = (*notes, judged.note) if judged.note else notes
+    notes = (*table.notes, judged.note) if judged.note else table.notes
     layout = replace(layout, stamps=reader)
     return Sniffed(replace(table, layout=layout, time=judged.time, notes=notes), texts)
 

@@ -25,6 +25,7 @@ from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
 from mmprep.shards import plan_shards
+from mmprep.sources import text
 from mmprep.sources.base import TextOptions
 from mmprep.steps import base, claims, curate, labels, schemafile, sounds, texts
 from mmprep.steps.base import (
@@ -83,6 +84,7 @@ class Config:
     schema: str | None = None
     write_schema: str | None = None
     on_column_change: str = "add"
+    split_by: str | None = None
     on_bad_row: str = "fail"
     float32: bool = False
     compression_level: int = 1
@@ -116,6 +118,7 @@ class Config:
             encoding=self.encoding,
             rate_hz=rate(self.rate, where="--rate") if self.rate else None,
             units=tuple(_pair(text) for text in self.unit),
+            split_by=self.split_by,
             on_bad_row=self.on_bad_row,
             float32=self.float32,
             compression_level=self.compression_level,
@@ -307,6 +310,13 @@ def _media_item(claimed: Claimed, plan: _Plan, with_sound: set[str]) -> Item:
 
 
 def _table_item(claimed: Claimed, plan: _Plan) -> Item:
+    is_split = plan.options.split_by is not None
+    if is_split and claimed.reader != text.READER:
+        raise UsageError(
+            f"is a format of its own ({claimed.reader}), which --split-by does not go into",
+            where=claimed.source,
+            hint="leave it out with --exclude, or convert it alone",
+        )
     spec = {
         "claim": msgspec.to_builtins(claimed.claim),
         "root": str(plan.root),
@@ -315,8 +325,12 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "stream": claimed.place.stream if claimed.place else None,
         "is_cut": plan.curated.corpus.is_cut,
         "declared": schemafile.declared(
-            claimed.streams, plan.schema, looks_further=plan.config.on_column_change == "add"
+            claimed.streams,
+            plan.schema,
+            looks_further=plan.config.on_column_change == "add",
+            is_split=is_split,
         ),
+        "split": claimed.stream if is_split else None,
     }
     paths = claimed.paths(plan.root)
     return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
@@ -429,8 +443,11 @@ def _look(
 
 def _stream_names(item: Item, look: Mapping[str, Any]) -> dict[str, str]:
     """Name the streams that the look found: as planned, else as path and reader do."""
-    place = Place(item.id, stream=item.spec["stream"])
     planned = item.spec["streams"]
+    if item.spec["split"] is not None:
+        ((stem, stream),) = planned.items()
+        return {own: stream + own.removeprefix(stem) for own in look}
+    place = Place(item.id, stream=item.spec["stream"])
     return {own: planned.get(own) or claims.stream_name(own, place) for own in look}
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from mmprep import files, tables
+from mmprep.sources import text
 from mmprep.sources.base import Claim, TextOptions
 from mmprep.steps import evidence
 from mmprep.steps.claims import TABLE_READERS, Claimed
@@ -44,10 +47,55 @@ def probe(job: Job) -> dict[str, Any]:
         with job.attempt(item, "look"):
             claim = msgspec.convert(item.spec["claim"], Claim)
             options = _options(item, job.task.spec)
-            schemas = TABLE_READERS[claim.reader].probe(claim, Path(item.spec["root"]), options)
+            schemas = _look(job, item, claim, options)
             looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
             found.append((item.source, looks))
     return {"schemas": found}
+
+
+def _look(
+    job: Job, item: Item, claim: Claim, options: TextOptions
+) -> dict[str, tables.TableSchema]:
+    root = Path(item.spec["root"])
+    if item.spec["split"] is None:
+        found: dict[str, tables.TableSchema] = TABLE_READERS[claim.reader].probe(
+            claim, root, options
+        )
+        return found
+    with TemporaryDirectory(dir=job.folder) as folder:
+        n_bytes = tables.HEAD_BYTES
+        return text.split(claim, root, options, Path(folder), n_head_bytes=n_bytes).probe()
+
+
+Writer = Callable[[str, tables.TableSchema, tables.Target], tables.TableFacts]
+
+
+@contextmanager
+def _writer(findings: Findings) -> Iterator[Writer]:
+    """Give what writes the tables of an item, by the reader's names of the streams."""
+    item = findings.item
+    claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
+    options = _options(item, findings.job.task.spec)
+    if item.spec["split"] is None:
+        write_table = TABLE_READERS[claim.reader].write
+        yield lambda own, schema, target: write_table(
+            claim, root, own, schema, target, options=options
+        )
+        return
+    rejects = files.portable(f"rejects/{item.spec['split']}/{item.id}.tsv")
+    kept = tables.RejectsFile(findings.job.folder / rejects)
+    try:
+        with TemporaryDirectory(dir=findings.job.folder) as folder:
+            found = text.split(claim, root, options, Path(folder), take=kept)
+            yield found.write
+    except BaseException:
+        kept.abort()
+        raise
+    if kept.close() is not None:
+        findings.written(rejects)
+    findings.n_rejected += found.spread.n_rejected
+    findings.notes += found.spread.notes
+    findings.job.digests.update({str(root / name): found.spread.digest for name in claim.files})
 
 
 def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
@@ -58,17 +106,18 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
             findings = Findings(job, item)
             streams = job.task.spec["streams"]
             evidence.write(findings, next(iter(streams.values())))
-            for own, stream in streams.items():
-                evidence.write_own(findings, own, stream)
-                try:
-                    _write_table(findings, own, stream, n_threads)
-                except tables.Widen as wanted:
-                    wish = {
-                        "kinds": wanted.kinds,
-                        "relative": wanted.relative,
-                        "examples": wanted.examples,
-                    }
-                    value["widen"][stream] = wish
+            with _writer(findings) as writer:
+                for own, stream in streams.items():
+                    evidence.write_own(findings, own, stream)
+                    try:
+                        _write_table(findings, writer, own, stream, n_threads)
+                    except tables.Widen as wanted:
+                        wish = {
+                            "kinds": wanted.kinds,
+                            "relative": wanted.relative,
+                            "examples": wanted.examples,
+                        }
+                        value["widen"][stream] = wish
             findings.parts = _parts(findings, streams)
             value["items"][item.source] = findings.to_json()
             value["files"] = findings.files
@@ -93,22 +142,21 @@ def _parts(findings: Findings, streams: Mapping[str, str]) -> list[dict[str, Any
     return [{**part, "rows": rows} for part, rows in zip(found, named, strict=True)]
 
 
-def _write_table(findings: Findings, own: str, stream: str, n_threads: int) -> None:
+def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
-    claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
-    options = _options(item, task.spec)
+    root = Path(item.spec["root"])
     name = files.portable(f"tables/{stream}/{item.id}.parquet")
     rejects = files.portable(f"rejects/{stream}/{item.id}.tsv")
     target = tables.Target(
         findings.target(name),
         item.id,
         rejects=findings.job.folder / rejects,
-        level=options.compression_level,
+        level=task.spec["options"]["compression_level"],
         n_threads=n_threads,
         hasher=files.running_digest,
     )
     schema = schema_of(task.spec["schemas"][stream])
-    facts = TABLE_READERS[claim.reader].write(claim, root, own, schema, target, options=options)
+    facts = writer(own, schema, target)
     findings.written(name)
     if facts.rejects is not None:
         findings.written(rejects)
@@ -154,6 +202,6 @@ def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
 
 
 def _filled(pattern: str, fields: dict[str, str]) -> str:
-    for name, text in fields.items():
-        pattern = pattern.replace(f"{{{name}}}", text)
+    for name, value in fields.items():
+        pattern = pattern.replace(f"{{{name}}}", value)
     return pattern

@@ -13,6 +13,7 @@ from mmprep.tables.parquet import (
     write_table,
 )
 from mmprep.tables.parse import NULLS, Layout, RateTime
+from mmprep.tables.rejects import RejectsFile
 from mmprep.tables.rowreader import BAD_ROW_POLICIES, ReadOptions, sample_columns
 from mmprep.tables.schema import (
     EVIDENCE,
@@ -28,6 +29,7 @@ from mmprep.tables.schema import (
     table_name,
     with_units,
 )
+from mmprep.tables.spread import HEAD_BYTES, Spread
 from mmprep.tables.stamps import NULL_STAMP_NS
 from mmprep.tables.target import TableFacts, Target
 from mmprep.tables.text import Counter, Padding, Part, TextTable, keys_of, no_unix_time
@@ -36,6 +38,7 @@ __all__ = [
     "BAD_ROW_POLICIES",
     "BLOCK_BYTES",
     "EVIDENCE",
+    "HEAD_BYTES",
     "NULLS",
     "NULL_STAMP_NS",
     "RESERVED",
@@ -48,7 +51,9 @@ __all__ = [
     "Part",
     "RateTime",
     "ReadOptions",
+    "RejectsFile",
     "Rows",
+    "Spread",
     "TableFacts",
     "TableInfo",
     "TableSchema",

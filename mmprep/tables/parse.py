@@ -98,6 +98,8 @@ class Layout:
         Lines before the first row, header included.
     header : bytes
         The header line, to know it when it comes again; empty where there is none.
+    numbers : Path, optional
+        The file holds but some lines of `where`; these are their numbers, counted from 1: int64.
     """
 
     path: Path
@@ -114,6 +116,7 @@ class Layout:
     time_cell: int | None = None
     stamps: StampReader | None = None
     rate: RateTime | None = None
+    numbers: Path | None = None
 
     @property
     def channels(self) -> dict[str, int]:
@@ -233,6 +236,12 @@ class BlockParser:
         bad |= self._open_end(lines, rows, bad)
         parsed = self._fast(lines, rows, bad)
         return parsed if parsed is not None else self._careful(lines, rows, bad)
+
+    def raw_rows(self, data: bytes, parsed: Parsed) -> tuple[IntArray, IntArray, IntArray]:
+        """Give the line of each row that was kept of a block, and where it begins and ends."""
+        lines = _Lines(data)
+        kept = self._rows(lines)[parsed.rows]
+        return kept, lines.starts[kept], lines.ends[kept]
 
     # --- plain lines -------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from mmprep import files
@@ -101,7 +102,8 @@ class Batch:
 # --- reading in order ----------------------------------------------------------------------------
 
 
-def _skip_lines(blocks: Iterator[Block], n_lines: int) -> Iterator[Block]:
+def skip_lines(blocks: Iterator[Block], n_lines: int) -> Iterator[Block]:
+    """Leave the first lines out."""
     for block in blocks:
         data = block.data
         while n_lines and data:
@@ -201,7 +203,7 @@ class RowReader:
             hasher=self.hash,
             where=self.layout.where,
         )
-        for block in _skip_lines(blocks, self.layout.n_preamble):
+        for block in skip_lines(blocks, self.layout.n_preamble):
             self.tally.is_cut = bool(
                 block.is_last and block.data and not block.data.endswith(b"\n")
             )
@@ -214,12 +216,20 @@ class RowReader:
     def _account(self, parsed: Parsed) -> None:
         first_line = self.layout.n_preamble + self.tally.n_lines + 1
         for reject in parsed.rejects:
-            self._reject(replace(reject, line=reject.line + first_line))
+            self._reject(replace(reject, line=self._line(reject.line + first_line)))
         for name, misfit in parsed.misfits.items():
             self.wanted[name] = widest(misfit.kind, self.wanted.get(name, "null"))
-            where = f"{self.layout.where}:{misfit.line + first_line}: {misfit.text!r}"
+            where = f"{self.layout.where}:{self._line(misfit.line + first_line)}: {misfit.text!r}"
             self._examples.setdefault(name, where)
         self.tally.add(parsed)
+
+    def _line(self, line: int) -> int:
+        """Give the number of a line in the source."""
+        numbers = self.layout.numbers
+        if numbers is None:
+            return line
+        found = np.fromfile(numbers, np.int64, count=1, offset=8 * (line - 1))
+        return int(found[0])
 
     def _reject(self, reject: Reject) -> None:
         if self.options.on_bad_row == "fail":
@@ -261,7 +271,7 @@ def _samples(layout: Layout) -> Iterator[bytes]:
     start = feed.head(layout.path, SAMPLE_BYTES, layout.where)
     is_whole = len(start) < SAMPLE_BYTES
     text = feed.decode(start, layout.encoding)
-    block = next(_skip_lines(iter([Block(text, is_whole)]), layout.n_preamble))
+    block = next(skip_lines(iter([Block(text, is_whole)]), layout.n_preamble))
     data = block.data if is_whole else block.data[: block.data.rfind(b"\n") + 1]
     cut = data.find(b"\n", FIRST_BYTES) + 1  # what they show, the fast way reads the rest with
     yield from (data[:cut], data[cut:]) if cut else (data,)

@@ -186,7 +186,7 @@ class TextTable:
             reader.n_rejected,
             kept.close(),
             (*reader.notes, *_notes(reader, writer.n_rows)),
-            {self.layout.where: reader.digest()},
+            {} if self.layout.numbers is not None else {self.layout.where: reader.digest()},
         )
 
     def read(self, name: str, on_bad_row: str = "fail") -> Stream:
