@@ -76,8 +76,8 @@ class Corpus:
     holes : tuple of Hole
     expected : tuple of str
         Streams that each person should have, where anybody has them.
-    notes : tuple of str
-        What is always to be said.
+    notes : mapping of str to str
+        Glob -> what is to be said where it fits the source of a record.
     """
 
     shapes: tuple[Shape, ...] = ()
@@ -90,7 +90,7 @@ class Corpus:
     groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     holes: tuple[Hole, ...] = ()
     expected: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 def _people(pattern: str, last: int, first: int = 1) -> tuple[str, ...]:
@@ -127,10 +127,12 @@ _DEAP = Corpus(
     labels=(LabelFile(Shape("**/participant_ratings.csv"), ratings.deap),),
     subjects=_DEAP_PEOPLE,
     groups={"site": {"Twente": _DEAP_PEOPLE[:22], "Geneva": _DEAP_PEOPLE[22:]}},
-    notes=(
-        "the unit of GSR and the order of channels in the .bdf files differ between s01 .. s22"
-        " (Twente) and s23 .. s32 (Geneva): see the field `site`; channels go by name",
-    ),
+    notes={
+        "*.bdf": "the unit of GSR and the order of channels differ between s01 .. s22 (Twente) and"
+        " s23 .. s32 (Geneva): see the field `site`; channels go by name",
+        "*.[dm]at": "whether GSR has one unit for both sites is not said in the files: see the"
+        " field `site`",
+    },
 )
 
 # Katsigiannis and Ramzan 2018: 23 people, 18 clips, rated from 1 to 5.
@@ -176,10 +178,10 @@ _WESAD = Corpus(
     labels=(LabelFile(Shape("**/{subject}_quest.csv"), ratings.wesad),),
     subjects=_people("S{}", 17),
     holes=(Hole("their sensors failed, they were never published", ("S1", "S12")),),
-    notes=(
-        "records are the conditions (baseline, stress, amusement, meditation); what lies between"
-        " them (0 transient, 5 to 7 to be ignored) stands in the tables alone",
-    ),
+    notes={
+        "*.pkl": "records are the conditions (baseline, stress, amusement, meditation); what lies"
+        " between them (0 transient, 5 to 7 to be ignored) stands in the tables alone",
+    },
 )
 
 # Sharma et al. 2019 and the READMEs of the set.
@@ -197,10 +199,10 @@ _CASE = Corpus(
     ),
     is_cut=True,
     subjects=_people("{}", 30),
-    notes=(
-        "converted files are cut into the eight videos; what was shown between them stands in the"
-        " tables alone",
-    ),
+    notes={
+        "*.csv": "records are the eight videos; what was shown between them stands in the tables"
+        " alone",
+    },
 )
 
 # https://vipazoo.cn/CMLR.html: sentences of the news, for train, val and test.
@@ -225,23 +227,21 @@ _LRS = Corpus(
 
 # BIDS 1.10. Tables other than physio, stim, motion and events are no recordings.
 _BIDS_NAME = re.compile(
-    r"(?P<above>(?:.+/)?)(?P<entities>sub-[A-Za-z0-9+]+(?:_[a-z]+-[A-Za-z0-9+]+)*)"
+    r"(?P<id>(?:.+/)?(?P<entities>sub-[A-Za-z0-9+]+(?:_[a-z]+-[A-Za-z0-9+]+)*))"
     r"(?:_(?P<suffix>[A-Za-z0-9]+))?"
 )
-_BIDS_FOLDERS = re.compile(r"sub-[^/]+/.*$")
 
 
 def _bids(stem: str, suffix: str) -> Place | None:
-    """Read the entities of a name: the recordings of one task and run have one id."""
+    """Read the entities of a name: the recordings of one task and run are one session."""
     found = _BIDS_NAME.fullmatch(stem)
     if found is None or suffix.startswith(".tsv"):
         return None
     entities = dict(part.split("-", 1) for part in found["entities"].split("_"))
-    subject, session = f"sub-{entities.pop('sub')}", entities.get("ses")
+    subject, ses = f"sub-{entities.pop('sub')}", entities.get("ses")
     rest = "_".join(f"{key}-{label}" for key, label in entities.items() if key != "ses")
-    named = [subject, f"ses-{session}" if session else "", rest]
-    item_id = _BIDS_FOLDERS.sub("", found["above"]) + "/".join(filter(None, named))
-    return Place(item_id, item_id, subject, found["suffix"], fields=entities)
+    session = "/".join(filter(None, [subject, f"ses-{ses}" if ses else "", rest]))
+    return Place(found["id"], session, subject, found["suffix"], fields=entities)
 
 
 CORPORA: Mapping[str, Corpus] = {

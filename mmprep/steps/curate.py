@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,19 @@ class Curated:
             A file of labels is damaged.
         """
         done = [_grouped(record, self.corpus) for record in records]
-        said = [*self.corpus.notes, *self._absent(records), *self._lacking(records)]
+        said = [*self._noted(records), *self._absent(records), *self._lacking(records)]
         said += lost.said(self.corpus)
         for kind, found in zip(self.corpus.labels, self.files, strict=True):
             if found:
                 done, remarks = kind.join(done, found)
                 said += remarks
         return done, [f"{self.name}: {remark}" for remark in said]
+
+    def _noted(self, records: Sequence[Record]) -> Iterator[str]:
+        sources = {record.source or "" for record in records}
+        for pattern, note in self.corpus.notes.items():
+            if any(fnmatchcase(source, pattern) for source in sources):
+                yield note
 
     def _absent(self, records: Sequence[Record]) -> Iterator[str]:
         """Name the people who are not there."""

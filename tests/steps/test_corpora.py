@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy.io import savemat
 
-from mmprep.manifest.codec import read_manifest
+from mmprep.manifest.codec import decode_dataset, read_manifest
 from mmprep.steps.check import check
 from tests import raw
 
@@ -437,29 +438,44 @@ def bids(root):
     physio.write_bytes(gzip.compress(b"".join(b"%d\n" % k for k in range(100))))
     written(top / "beh/sub-01_ses-a_task-rest_run-1_beh.tsv", "trial\tanswer\n1\tyes\n")
     moved = root / "sub-02/motion/sub-02_task-walk_tracksys-imu"
-    written(moved.with_name(f"{moved.name}_motion.tsv"), "1\t2\n3\t4\n5\t6\n")
+    written(moved.with_name(f"{moved.name}_motion.tsv"), "1\t2\n3\t4\n" * 100)
     channels = "name\ttype\tunits\nx\tPOS\tm\ny\tPOS\tm\n"
     written(moved.with_name(f"{moved.name}_channels.tsv"), channels)
     written(moved.with_name(f"{moved.name}_motion.json"), '{"SamplingFrequency": 100}')
 
 
-def test_recordings_of_a_task_and_run_in_bids_are_one_record(root, convert):
+def test_recordings_of_a_task_and_run_in_bids_are_one_session(root, convert):
     bids(root)
     found = convert("bids")
-    assert sorted(found.records) == ["sub-01/ses-a/task-rest_run-1", "sub-02/task-walk"]
-    record = found.records["sub-01/ses-a/task-rest_run-1"]
-    assert sorted(record.streams) == ["eeg", "eeg_annotations", "events", "physio"]
-    assert (record.subject, record.session) == ("sub-01", "sub-01/ses-a/task-rest_run-1")
-    assert record.extra == {"ses": "a", "task": "rest", "run": "1"}
-    np.testing.assert_array_equal(found.values(record.id, "eeg", "Cz"), np.arange(500))
-    assert (record.streams["eeg"].rate_hz, record.streams["physio"].rate_hz) == (250.0, 50.0)
+    eeg = found.records["sub-01/ses-a/eeg/sub-01_ses-a_task-rest_run-1"]
+    physio = found.records["sub-01/ses-a/beh/sub-01_ses-a_task-rest_run-1"]
+    assert len(found.records) == 3
+    assert sorted(eeg.streams) == ["eeg", "eeg_annotations", "events"]
+    assert sorted(physio.streams) == ["physio"]
+    assert eeg.session == physio.session == "sub-01/ses-a/task-rest_run-1"
+    assert (eeg.subject, eeg.extra) == ("sub-01", {"ses": "a", "task": "rest", "run": "1"})
+    np.testing.assert_array_equal(found.values(eeg.id, "eeg", "Cz"), np.arange(500))
+    assert (eeg.streams["eeg"].rate_hz, physio.streams["physio"].rate_hz) == (250.0, 50.0)
+
+
+def test_recordings_of_bids_that_go_together_go_on_common_windows(root, convert, mmprep, tmp_path):
+    bids(root)
+    convert("bids")
+    done = mmprep("align", tmp_path / "out", "-o", tmp_path / "aligned", "--engine", "serial")
+    assert done.code == 0, done.err
+    windows = read_manifest(tmp_path / "aligned/manifest.jsonl")
+    window = next(window for window in windows if window.subject == "sub-01")
+    assert window.session == "sub-01/ses-a/task-rest_run-1"
+    assert sorted(window.streams) == ["eeg", "physio"]
+    assert window.labels == {"age": 31, "group": "patient"}
 
 
 def test_participants_of_bids_are_labels(root, convert):
     bids(root)
     found = convert("bids")
-    assert found.records["sub-01/ses-a/task-rest_run-1"].labels == {"age": 31, "group": "patient"}
-    assert found.records["sub-02/task-walk"].labels == {"age": None, "group": "control"}
+    labels = {record.subject: record.labels for record in found.records.values()}
+    assert labels["sub-01"] == {"age": 31, "group": "patient"}
+    assert labels["sub-02"] == {"age": None, "group": "control"}
     assert "participants.tsv: nothing recorded of 1 people (sub-03)" in found.said
 
 
@@ -470,7 +486,7 @@ def test_collected_files_of_bids_convert_with_the_preset(root, convert, shared):
         written(root / f"sub-01/motion/{whole.name}", whole.read_text(encoding="utf-8"))
     written(root / "sub-01/motion/sub-01_task-pullstand_motion.json", '{"SamplingFrequency": 200}')
     (record,) = convert("bids").records.values()
-    assert record.id == "sub-01/task-pullstand"
+    assert record.id == "sub-01/motion/sub-01_task-pullstand"
     assert sorted(record.streams) == ["events", "motion-mocap"]
 
 
@@ -603,3 +619,44 @@ def test_file_with_rejected_rows_is_not_cut(root, convert):
     found = convert("case", "--on-bad-row", "skip")
     assert list(found.records) == ["sub2/interpolated"]
     assert "rows were rejected, so it is not cut into parts" in found.said
+
+
+# All ----------------------------------------------------------------------------------------------
+
+
+def test_changed_labels_are_taken_without_reading_the_recordings_again(root, convert):
+    deap(root / "s01.dat")
+    ratings(root / "participant_ratings.csv", 1)
+    first = convert("deap")
+    table = first.folder / "tables/eeg/s01.parquet"
+    before = table.stat().st_ino
+    ratings(root / "participant_ratings.csv", 1, familiarity="2")
+    second = convert("deap")
+    labels = [found.records["s01/01"].labels["familiarity"] for found in (first, second)]
+    assert (labels, table.stat().st_ino) == ([5, 2], before)
+
+
+def test_trials_are_split_by_person_and_counted_by_class(root, convert, mmprep, tmp_path):
+    for k in (2, 3):
+        wesad(root / f"S{k}/S{k}.pkl")
+    convert("wesad")
+    out = tmp_path / "split"
+    ratios = ("--by", "subject", "--ratios", "train=0.5,test=0.5")
+    done = mmprep("manifest", "split", tmp_path / "out", *ratios, "-o", out)
+    assert done.code == 0, done.err
+    splits = {(r.subject, r.split) for r in read_manifest(out / "manifest.jsonl")}
+    assert len(splits) == 2
+    dataset = decode_dataset((out / "dataset.json").read_bytes())
+    counts = {name: found.count for name, found in dataset.labels.items()}
+    assert counts == {"amusement": 2, "baseline": 2, "meditation": 4, "stress": 2}
+
+
+@pytest.mark.parametrize("session", ["devicely_session", "msr2023_session"])
+def test_collected_sessions_of_an_e4_keep_subject_and_session(root, convert, shared, session):
+    whole = shared(f"e4/{session}")
+    (root / "P01").mkdir()
+    shutil.copytree(whole, root / "P01/first")
+    (record,) = convert("e4").records.values()
+    assert (record.id, record.subject, record.session) == ("P01/first", "P01", "P01/first")
+    assert {"ACC", "BVP", "EDA", "HR", "IBI", "TEMP"} <= set(record.streams)
+    assert record.streams["BVP"].rate_hz == 64.0
