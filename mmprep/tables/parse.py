@@ -234,6 +234,8 @@ class BlockParser:
         rows = self._rows(lines)
         bad = dict(self._plain_faults(lines, rows))
         bad |= self._open_end(lines, rows, bad)
+        if any(self._split(lines.raw(line)) is None for line in bad):
+            bad = dict(self._quote_faults(lines, rows)) | bad
         parsed = self._fast(lines, rows, bad)
         return parsed if parsed is not None else self._careful(lines, rows, bad)
 

@@ -257,3 +257,9 @@ def test_end_of_a_quote_is_no_row_however_many_quotes_the_line_before_has():
     parsed = parse(b'b","x\n1,y",z\n2,3\n', CSV, a="int64", b="string")
     assert [reject.line for reject in parsed.rejects] == [0, 1]
     assert values(parsed) == {"a": [2], "b": ["3"]}
+
+
+def test_end_of_a_quote_that_a_line_with_nul_bytes_left_open_is_no_row():
+    parsed = parse(b'1,"a\0\n2";b,3\n4,5\n', CSV, a="int64", b="int64")
+    assert [reject.line for reject in parsed.rejects] == [0, 1]
+    assert values(parsed) == {"a": [4], "b": [5]}
