@@ -21,6 +21,7 @@ import json
 import logging
 import re
 import shutil
+import struct
 import sys
 import tempfile
 import warnings
@@ -170,6 +171,9 @@ def by_av(path: Path) -> Seens:
             if not stream.disposition & Disposition.attached_pic:
                 read = _sound_of if kind == "audio" else _video_of
                 found[kind] = read(container, stream)
+                if kind == "audio" and "mov" in container.format.name:
+                    n_shown = _shown(path, found[kind])
+                    found[kind] = replace(found[kind], rows=min(found[kind].rows, n_shown))
     return found
 
 
@@ -188,6 +192,32 @@ def _sound_of(container: Any, stream: Any) -> Seen:
     if not n_samples:
         raise ValueError("no sample can be decoded")
     return Seen(context.channels, float(context.sample_rate), (), start_ns, n_samples)
+
+
+def _shown(path: Path, sound: Seen) -> int:
+    """Count the samples that an mp4 shows, which FFmpeg fills up to whole packets.
+
+    Sound ends with its last packet, which may be a short one, and with the edit list, whose last
+    tick is shown as a whole.
+    """
+    with av.open(str(path)) as container:
+        stream = container.streams.audio[0]
+        packets = [packet for packet in container.demux(stream) if packet.size]
+        end_s = float(max(p.pts + p.duration for p in packets) * stream.time_base)
+        is_odd = max(p.duration for p in packets) != stream.codec_context.frame_size
+    start_s = (sound.start_ns or 0) / NS
+    if is_odd:  # stamps that don't go with the packets
+        end_s = start_s + sound.rows / (sound.rate_hz or 1)
+    data = path.read_bytes()
+    (ticks_per_s,) = struct.unpack_from(">I", data, data.find(b"mvhd") + 16)
+    track = next(part for part in data.split(b"trak")[1:] if b"soun" in part)
+    at = track.find(b"elst") + 4
+    if at >= 4 and track[at] == 0:
+        (count,) = struct.unpack_from(">I", track, at + 4)
+        edits = [struct.unpack_from(">Ii", track, at + 8 + 12 * k)[0] for k in range(count)]
+        n_ticks = sum(edits) + (ticks_per_s < (sound.rate_hz or 0))
+        end_s = min(end_s, n_ticks / ticks_per_s) if all(edits) else end_s
+    return int((end_s - start_s) * (sound.rate_hz or 0) + 1e-3)
 
 
 def _video_of(container: Any, stream: Any) -> Seen:
@@ -793,7 +823,7 @@ REFUSED: Mapping[str, tuple[str, str]] = {  # pattern -> part of the message, re
     "audio/compressed/*.json": (_NO_RECORDING, "reference values of another file"),
     "audio/corrupt/mutagen_106-invalid-streaminfo.flac": ("cannot read it", "invalid STREAMINFO"),
     "audio/corrupt/mutagen_emptyfile.mp3": ("the file is empty", "0 bytes"),
-    "audio/corrupt/mutagen_ooming-header.flac": ("cannot read it", "a header and nothing else"),
+    "audio/corrupt/mutagen_ooming-header.flac": ("no sample can be", "a header and nothing else"),
     "audio/corrupt/mutagen_too-short.mp3": ("cannot read it", "truncated"),
     "audio/speech/kaldi_test.wav.fea_htk.1": (_NO_RECORDING, "HTK features, no recording"),
     "audio/speech_zh/funasr_empty_46bytes.wav": ("no sample can be decoded", "0 samples"),
