@@ -208,11 +208,11 @@ _CASE = Corpus(
 # https://vipazoo.cn/CMLR.html: sentences of the news, for train, val and test.
 _CMLR = Corpus(
     shapes=(
-        Shape("{_:audio|video}/{subject}/{date}/{stem}.{ext}"),
+        Shape("**/{_:audio|video}/{subject}/{date}/{stem}.{ext}", "{subject}/{date}/{stem}"),
         Shape("{subject}/{date}/{stem}.{ext}"),
     ),
-    texts=("text/{subject}/{date}/{stem}.txt", "{stem}.txt"),
-    labels=(LabelFile(Shape("{split:train|val|test}.{_:txt|csv}"), ratings.cmlr),),
+    texts=("**/text/{subject}/{date}/{stem}.txt", "{stem}.txt"),
+    labels=(LabelFile(Shape("**/{split:train|val|test}.{_:txt|csv}"), ratings.cmlr),),
 )
 
 # LRS2: lists for the clips in main/; in LRS3 the folders are the splits.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,15 @@ class Curated:
         if present.isdisjoint(people):
             return
         absent = [name for name in people if name not in present]
+        n = len(people)
         for hole in self.corpus.holes:
             known = [name for name in absent if name in hole.subjects and not hole.parts]
             absent = [name for name in absent if name not in known]
+            n -= len(known)
             if known:
                 yield f"{', '.join(known)} are missing, as is known: {hole.why}"
         if absent:
-            yield f"{len(absent)} of {len(people)} people are not here: {', '.join(absent)}"
+            yield f"{len(absent)} of {n} people are not here: {_spans(absent, people)}"
 
     def _lacking(self, records: Sequence[Record]) -> Iterator[str]:
         """Name the streams that some people have and others don't."""
@@ -98,6 +101,16 @@ def curated(name: str | None, corpus: Corpus | None, inputs: Inputs) -> tuple[Cu
     taken = {path for files in found for path in files}
     names = tuple(name for name in inputs.names if inputs.root / name not in taken)
     return Curated(name, corpus, found), replace(inputs, names=names)
+
+
+def _spans(names: Sequence[str], people: Sequence[str]) -> str:
+    """Name people, three or more in a row as `s03 .. s32`."""
+    places = [people.index(name) for name in names]
+    runs = groupby(
+        zip(names, places, strict=True), key=lambda pair: pair[1] - places.index(pair[1])
+    )
+    found = [[name for name, _ in run] for _, run in runs]
+    return ", ".join(f"{r[0]} .. {r[-1]}" if len(r) > 2 else ", ".join(r) for r in found)
 
 
 def _label_files(kind: LabelFile, inputs: Inputs) -> dict[Path, Place]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-_ANYWHERE = "**/"
+ANYWHERE = "**/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def _regex(pattern: str, suffix: str) -> re.Pattern[str]:
     bare = pattern.removesuffix(".{ext}")
     bare = bare[: -len(suffix)] if suffix and bare.endswith(suffix) else bare
     parts, last = [], 0
-    if bare.startswith(_ANYWHERE):
-        parts, last = ["(?:.+/)?"], len(_ANYWHERE)
+    if bare.startswith(ANYWHERE):
+        parts, last = ["(?:.+/)?"], len(ANYWHERE)
     seen: set[str] = set()
     for found in FIELD.finditer(bare):
         parts.append(re.escape(bare[last : found.start()]))

@@ -14,10 +14,11 @@ import msgspec
 
 from mmprep import files, tables
 from mmprep.sources import text
-from mmprep.sources.base import Claim, TextOptions
+from mmprep.sources.base import Claim, TextOptions, beside
 from mmprep.steps import evidence
 from mmprep.steps.claims import TABLE_READERS, Claimed
 from mmprep.steps.findings import Findings
+from mmprep.steps.place import ANYWHERE
 from mmprep.steps.tasks import Item, Job
 from mmprep.timebase import NS_PER_S, rate_text
 
@@ -184,8 +185,9 @@ def _time(findings: Findings, facts: tables.TableFacts) -> None:
 def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
     """Find the transcript of a media item.
 
-    A pattern without a slash names a file beside the item, one with a slash a file below the root;
-    `{stem}`, `{id}` and the fields of the layout are filled in.
+    A pattern without a slash names a file beside the item, one with a slash a file below the root,
+    one that begins with `**/` a file below any folder above the item, the nearest first; `{stem}`,
+    `{id}` and the fields of the layout are filled in.
     """
     if claimed.is_table:
         return None
@@ -194,11 +196,18 @@ def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
     fields = {**(place.fields if place else {}), "stem": claimed.claim.stem, "id": claimed.id}
     fields |= {"subject": place.subject or "", "session": place.session or ""} if place else {}
     for pattern in patterns:
-        name = _filled(pattern, fields)
-        whole = name if "/" in pattern or not folder else f"{folder}/{name}"
-        if (root / whole).is_file():
-            return PurePosixPath(whole).as_posix()
+        for whole in _candidates(_filled(pattern, fields), folder):
+            if (root / whole).is_file():
+                return PurePosixPath(whole).as_posix()
     return None
+
+
+def _candidates(name: str, folder: str) -> list[str]:
+    """Give the names, below the root, of the files that a filled pattern may mean."""
+    if name.startswith(ANYWHERE):
+        above = PurePosixPath(folder, "x").parents
+        return [beside(parent.as_posix(), name.removeprefix(ANYWHERE)) for parent in above]
+    return [name if "/" in name else beside(folder, name)]
 
 
 def _filled(pattern: str, fields: dict[str, str]) -> str:
