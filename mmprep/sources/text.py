@@ -46,9 +46,9 @@ from mmprep.tables.text import TextTable
 READER = "text"
 SUFFIXES = (".tsv", ".csv", ".tab")
 NAMED_SUFFIXES = (*SUFFIXES, ".txt", ".dat", ".log")
-HEAD_BYTES = 256 << 10
-SNIFF_ROWS = 200
-STAMP_ROWS = 1000
+HEAD_BYTES, SHORT_BYTES = 256 << 10, 64 << 10
+SNIFF_ROWS = 100
+STAMP_ROWS = 300
 
 _SPLIT_HINT = "--split-by takes the column that names the device or signal of a row"
 _DELIMITERS = "\t;,| "
@@ -277,13 +277,13 @@ class _Head:
 
     def column(self, begin: int, n_rows: int, index: int) -> list[str]:
         """Give one cell of each of these rows that has so many."""
-        found = []
-        for line in self.lines[begin : begin + n_rows]:
-            is_plain = self.quote is None or self.quote not in line
-            cells = line.split(self.delimiter, index + 1) if is_plain else self.cells(line)
-            if len(cells) > index and not _is_skipped(line):
-                found.append(cells[index])
-        return found
+        lines = [line for line in self.lines[begin : begin + n_rows] if not _is_skipped(line)]
+        quote, delimiter = self.quote, self.delimiter
+        if quote is None or not any(quote in line for line in lines):
+            rows = [line.split(delimiter, index + 1) for line in lines]
+        else:
+            rows = [self.cells(line) for line in lines]
+        return [cells[index] for cells in rows if len(cells) > index]
 
 
 def _split(line: str, delimiter: str, quote: str | None) -> list[str]:
@@ -296,7 +296,7 @@ def _split(line: str, delimiter: str, quote: str | None) -> list[str]:
 
 
 def _is_skipped(line: str) -> bool:
-    return not line.strip() or line.startswith("#")
+    return line[:1] == "#" or not line or line.isspace()
 
 
 def sniff(path: Path, where: str, options: TextOptions) -> Sniffed:
@@ -354,6 +354,8 @@ def _first_lines(
     is_whole = len(raw) < HEAD_BYTES
     encoding, note = feed.detect_encoding(raw, is_whole=is_whole)
     encoding, note = (options.encoding, None) if options.encoding else (encoding, note)
+    if raw.count(b"\n", 0, SHORT_BYTES) > SNIFF_ROWS + STAMP_ROWS:
+        raw, is_whole = raw[:SHORT_BYTES], False
     try:
         text = feed.decode(raw, encoding).decode("utf-8", "replace")
     except (UnicodeDecodeError, LookupError) as error:
@@ -401,7 +403,10 @@ def _delimiter(lines: Sequence[str], path: Path) -> str:
 
 def _share(lines: Sequence[str], delimiter: str) -> float:
     quote = _quote(None, delimiter)
-    counts = Counter(len(_split(line, delimiter, quote)) for line in lines)
+    if quote is None or not any(quote in line for line in lines):
+        counts = Counter([line.count(delimiter) + 1 for line in lines])
+    else:
+        counts = Counter([len(_split(line, delimiter, quote)) for line in lines])
     usual, n_lines = max(counts.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
     share = n_lines / max(1, len(lines)) if usual > 1 else 0.0
     return share if delimiter != " " else 0.9 * share
@@ -497,10 +502,12 @@ def _time_cell(cells: Sequence[str | None], where: str, options: TextOptions) ->
 
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    cells = [cell.strip() for row in rows for cell in row]
-    if delimiter == "," or any(_POINT_DECIMAL.match(cell) for cell in cells):
+    def any_is(pattern: re.Pattern[str]) -> bool:
+        return any(pattern.match(cell.strip()) for row in rows for cell in row)
+
+    if delimiter == "," or any_is(_POINT_DECIMAL):
         return "."
-    return "," if any(_COMMA_DECIMAL.match(cell) for cell in cells) else "."
+    return "," if any_is(_COMMA_DECIMAL) else "."
 
 
 def _table_names(cells: Sequence[str | None], time_cell: int | None) -> tuple[str | None, ...]:

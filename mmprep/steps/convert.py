@@ -423,7 +423,7 @@ def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) ->
         Task(part[0].id, tuple(part), {"options": options})
         for part in (items[k : k + PROBES_A_TASK] for k in range(0, len(items), PROBES_A_TASK))
     ]
-    return session.map(Work(texts.probe), tasks, label="look") if tasks else []
+    return session.map(Work(texts.probe, is_look=True), tasks, label="look") if tasks else []
 
 
 def _look(

@@ -188,10 +188,13 @@ class Work:
         `module:function`, so that whoever plans need not load what only workers use.
     options : dict
         What changes how the function works, not what it gives.
+    is_look : bool
+        It reads parts of its inputs only: they get no digests of the whole.
     """
 
     do: Callable[..., dict[str, Any]] | str
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_look: bool = False
 
     def __call__(self, task: Task, note: Note) -> Outcome:
         """Run a task; never raises for what its items or the disk do."""
@@ -201,7 +204,8 @@ class Work:
             job.folder.mkdir(parents=True, exist_ok=True)
             do = resolve_name(self.do) if isinstance(self.do, str) else self.do
             value = do(job, **self.options)
-            digests = {path: job.digests.get(path) or digest(path) for path in task.inputs}
+            wanted = () if self.is_look else task.inputs
+            digests = {path: job.digests.get(path) or digest(path) for path in wanted}
         except FATAL as error:
             return Outcome(task.id, None, fatal=error)
         except OSError as error:

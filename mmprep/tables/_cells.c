@@ -480,7 +480,91 @@ end:
     return result;
 }
 
+/* Say what a cell needs: 0 nothing, i int64, f float64, s text; ? where it is hard to tell. */
+static char kind_of(const char *cell, const char *end, const Nulls *nulls) {
+    int64_t whole;
+    double value;
+    if (is_null(nulls, cell, end)) return '0';
+    if (read_int(cell, end, &whole)) return 'i';
+    if (read_float(cell, end, &value)) return 'f';
+    char lead = *cell | 0x20;
+    int is_word = 'a' <= lead && lead <= 'z' && lead != 'i' && lead != 'n';
+    return cell < end && is_word ? 's' : '?';
+}
+
+static inline char wider(char one, char other) {
+    static const char order[] = "0if?s";
+    if (one == other) return one;
+    return strchr(order, one) > strchr(order, other) ? one : other;
+}
+
+#ifdef HAS_WORDS
+/* As `kind_of` for a short number at `*p`, and step to its end; 0 where it is none. */
+static inline char short_kind(const char **p, const Nulls *nulls, const Form *form) {
+    if (nulls->number_leads[(uint8_t)**p]) return 0;
+    const char *end = *p + (**p == '-');
+    uint64_t m;
+    int n_decimals;
+    if (!short_number(&end, form->delimiter, &m, &n_decimals)) return 0;
+    char kind = n_decimals || end[-1] == '.' ? 'f' : 'i';
+    *p = end;
+    return kind;
+}
+#endif
+
+static int find_kinds(const char *p, const char *stop, char *kinds, Py_ssize_t n_cells,
+                      const Nulls *nulls, const Form *form) {
+    while (p < stop) {
+        if (!is_row(p, stop, form)) return 0;
+        for (Py_ssize_t k = 0; k < n_cells; k++) {
+            const char *cell = p;
+#ifdef HAS_WORDS
+            char needed = stop - p > 9 ? short_kind(&p, nulls, form) : 0;
+            if (needed) {
+                if (k + 1 < n_cells ? *p != form->delimiter : *p != '\n') return 0;
+                kinds[k] = wider(kinds[k], needed);
+                p++;
+                continue;
+            }
+#endif
+            while (p < stop && *p != form->delimiter && *p != '\n') p++;
+            if (k + 1 < n_cells ? p == stop || *p != form->delimiter : p < stop && *p != '\n')
+                return 0;
+            if (kinds[k] != 's') kinds[k] = wider(kinds[k], kind_of(cell, p, nulls));
+            p++;
+        }
+    }
+    return 1;
+}
+
+static PyObject *kinds_of_block(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer data;
+    Py_ssize_t n_cells;
+    PyObject *spellings, *result = NULL;
+    int delimiter;
+    Nulls nulls = {0};
+    Form form = {0};
+    if (!PyArg_ParseTuple(args, "y*inO!iy#", &data, &delimiter, &n_cells, &PyTuple_Type,
+                          &spellings, &form.comment, &form.header, &form.header_length))
+        return NULL;
+    form.delimiter = (char)delimiter;
+    char *kinds = n_cells > 0 && n_cells <= MAX_CELLS ? malloc((size_t)n_cells) : NULL;
+    if (!kinds) {
+        PyErr_SetString(PyExc_ValueError, "cells out of range");
+    } else if (read_nulls(spellings, &nulls)) {
+        memset(kinds, '0', (size_t)n_cells);
+        int is_plain = find_kinds(data.buf, (const char *)data.buf + data.len, kinds, n_cells,
+                                  &nulls, &form);
+        result = is_plain ? PyBytes_FromStringAndSize(kinds, n_cells) : Py_NewRef(Py_None);
+    }
+    free(kinds);
+    PyBuffer_Release(&data);
+    return result;
+}
+
 static PyMethodDef METHODS[] = {
+    {"kinds", kinds_of_block, METH_VARARGS,
+     "kinds(data, delimiter, n_cells, nulls, comment, header) -> kinds or None"},
     {"read", read_block, METH_VARARGS,
      "read(data, delimiter, kinds, nulls, comment, header, scale) -> (n_rows, columns) or None"},
     {NULL, NULL, 0, NULL}};

@@ -31,3 +31,14 @@ def read(
 
     None where a line or cell is not plain: the block must be read another way.
     """
+
+def kinds(
+    data: bytes,
+    delimiter: int,
+    n_cells: int,
+    nulls: tuple[bytes, ...],
+    comment: int,
+    header: bytes,
+    /,
+) -> bytes | None:
+    """Say what kind each cell of the lines of a block needs; as `read`, `?` where it is unclear."""

@@ -147,13 +147,14 @@ def head(path: Path, n_bytes: int, where: str = "") -> bytes:
 
     A file that is cut or damaged later than that is not noticed here.
     """
-    taken = bytearray()
+    taken, n_taken = [], 0
     with closing(raw_blocks(path, n_bytes=n_bytes, where=where)) as blocks:
         for block in blocks:
-            taken += block
-            if len(taken) >= n_bytes:
+            taken.append(block)
+            n_taken += len(block)
+            if n_taken >= n_bytes:
                 break
-    return bytes(taken[:n_bytes])
+    return b"".join(taken)[:n_bytes]
 
 
 def detect_encoding(sample: bytes, *, is_whole: bool = True) -> tuple[str, str | None]:
@@ -178,6 +179,8 @@ def detect_encoding(sample: bytes, *, is_whole: bool = True) -> tuple[str, str |
 
 
 def _without_mark(sample: bytes, *, is_whole: bool) -> str:
+    if sample.isascii() and b"\0" not in sample:
+        return "utf-8"
     even, odd = sample[0:4096:2].count(0), sample[1:4096:2].count(0)
     n_pairs = max(1, len(sample[:4096]) // 2)
     if max(even, odd) > 0.4 * n_pairs and min(even, odd) < 0.1 * n_pairs:

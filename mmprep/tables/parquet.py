@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -36,7 +37,8 @@ from mmprep.timebase import BoolArray, IntArray, rate_text
 
 GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 << 20
-TRIAL_ROWS = 1 << 14
+TRIAL_ROWS, FEWEST_TRIAL_ROWS = 1 << 14, 1 << 10
+FEW_VALUES = 4  # each comes so often that a dictionary is the smallest
 COMPRESSION_LEVEL = 1
 READ_ROWS = 1 << 18
 
@@ -107,48 +109,58 @@ def _filled(about: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in about.items() if value}
 
 
-def choose_encodings(sample: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[str, str]:
+def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[str, str]:
     """Choose each column's encoding: the smallest of its candidates on the first rows.
+
+    A column with few values is a dictionary without a trial.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        The first row group.
 
     Returns
     -------
     dict
         Column -> Parquet encoding; `RLE_DICTIONARY` for a dictionary.
     """
-    candidates = {field.name: _candidates(field.type) for field in sample.schema}
-    sizes: dict[str, list[int]] = {name: [] for name in candidates}
-    for turn in range(max(map(len, candidates.values()), default=0)):
-        tried = {n: c[turn] for n, c in candidates.items() if turn < len(c)}
-        for name, size in _trial(sample.select(list(tried)), tried, level).items():
-            sizes[name].append(size)
-    return {name: candidates[name][int(np.argmin(sizes[name]))] for name in candidates}
+    sample = rows.slice(0, min(TRIAL_ROWS, max(FEWEST_TRIAL_ROWS, rows.num_rows // 2)))
+    candidates = {name: _candidates(sample.column(name)) for name in sample.column_names}
+    open_ = {name: codes for name, codes in candidates.items() if len(codes) > 1}
+    sizes = iter(_trial(sample, [(name, code) for name in open_ for code in open_[name]], level))
+    for name, codes in open_.items():
+        tried = [next(sizes) for _ in codes]
+        candidates[name] = (codes[int(np.argmin(tried))],)
+    return {name: codes[0] for name, codes in candidates.items()}
 
 
-def _candidates(type_: pa.DataType) -> tuple[str, ...]:
-    if pa.types.is_dictionary(type_):
+def _candidates(column: pa.ChunkedArray) -> tuple[str, ...]:
+    if pa.types.is_dictionary(column.type):
         return (_DICTIONARY,)
-    if pa.types.is_temporal(type_):
+    if pa.types.is_temporal(column.type):
         return ("DELTA_BINARY_PACKED",)
-    return _CANDIDATES.get(_kind_of(type_), (_DICTIONARY,))
+    kind = _kind_of(column.type)
+    if kind != "int64" and FEW_VALUES * pc.count_distinct(column).as_py() <= len(column):
+        return (_DICTIONARY,)
+    return _CANDIDATES.get(kind, (_DICTIONARY,))
 
 
 def _kind_of(type_: pa.DataType) -> str:
     return next((kind for kind, known in _TYPES.items() if known == type_), "")
 
 
-def _trial(sample: pa.Table, encodings: Mapping[str, str], level: int) -> dict[str, int]:
-    """Write columns so encoded, all in one go, and give the bytes that each takes."""
+def _trial(sample: pa.Table, tries: Sequence[tuple[str, str]], level: int) -> list[int]:
+    """Write columns in some encodings, all side by side, and give the bytes that each takes."""
+    if not tries or not sample.num_rows:
+        return [0] * len(tries)
+    columns = [sample.column(name) for name, _ in tries]
+    wide = pa.table(columns, [str(k) for k in range(len(tries))])
+    encodings = {str(k): code for k, (_, code) in enumerate(tries)}
     out = pa.BufferOutputStream()
-    with pq.ParquetWriter(out, sample.schema, **_options(encodings, level)) as writer:
-        writer.write_table(sample)
-    found = pq.read_metadata(pa.BufferReader(out.getvalue()))
-    if not found.num_row_groups:
-        return dict.fromkeys(encodings, 0)
-    group = found.row_group(0)
-    return {
-        name: int(group.column(k).total_compressed_size)
-        for k, name in enumerate(sample.column_names)
-    }
+    with pq.ParquetWriter(out, wide.schema, **_options(encodings, level)) as writer:
+        writer.write_table(wide)
+    group = pq.read_metadata(pa.BufferReader(out.getvalue())).row_group(0)
+    return [int(group.column(k).total_compressed_size) for k in range(len(tries))]
 
 
 def _options(encodings: Mapping[str, str], level: int) -> dict[str, Any]:
@@ -290,7 +302,7 @@ class TableWriter:
     def _encode(self, group: pa.Table) -> None:
         try:
             if self._writer is None:
-                encodings = choose_encodings(group.slice(0, TRIAL_ROWS), level=self._level)
+                encodings = choose_encodings(group, level=self._level)
                 options = _options(encodings, self._level)
                 self._writer = pq.ParquetWriter(self._path, group.schema, **options)
             self._writer.write_table(group, row_group_size=max(1, group.num_rows))
@@ -606,7 +618,7 @@ def write_table(
     about = {"mmprep": json.dumps(dict(metadata or {}))}
     table = pa.table(arrays).replace_schema_metadata(about)
     try:
-        encodings = choose_encodings(table.slice(0, TRIAL_ROWS), level=level)
+        encodings = choose_encodings(table.slice(0, GROUP_ROWS), level=level)
         encodings = {name: encodings[name] for name in table.column_names}
         with pq.ParquetWriter(path, table.schema, **_options(encodings, level)) as writer:
             writer.write_table(table, row_group_size=GROUP_ROWS)

@@ -64,6 +64,7 @@ ARROW_TYPES = {
 }
 
 PLAIN_KINDS = {"null": b"0", "int64": b"i", "float64": b"f", "string": b"s"}
+KIND_OF_PLAIN = {code: kind for kind, code in PLAIN_KINDS.items()}
 
 _INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
 _LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
@@ -229,6 +230,26 @@ class BlockParser:
         """Read whole lines."""
         return self._plain(data) or self._mixed(data)
 
+    def needed(self, data: bytes) -> dict[str, str]:
+        """Give the kinds that the values of these lines need, of channels that need others."""
+        found = self._needed_at_once(data)
+        if found is not None:
+            return found
+        return {name: misfit.kind for name, misfit in self.parse(data).misfits.items()}
+
+    def _needed_at_once(self, data: bytes) -> dict[str, str] | None:
+        if not self._may_be_plain(data):
+            return None
+        cells = self.layout.cells
+        found = _cells.kinds(data, ord(self.layout.delimiter), len(cells), *self._plain_form())
+        if found is None:
+            return None
+        channels = self._read_channels().items()
+        codes = {name: found[index : index + 1] for name, index in channels}
+        if b"?" in codes.values():
+            return None
+        return {n: KIND_OF_PLAIN[code] for n, code in codes.items() if n not in self.fixed}
+
     def _mixed(self, data: bytes) -> Parsed:
         lines = _Lines(data)
         rows = self._rows(lines)
@@ -249,23 +270,24 @@ class BlockParser:
 
     def _plain(self, data: bytes) -> Parsed | None:
         layout, kinds = self.layout, self._plain_kinds()
-        if _cells is None or kinds is None or layout.decimal != ".":
-            return None
-        if layout.quote is not None and layout.quote.encode() in data:
+        if kinds is None or not self._may_be_plain(data):
             return None
         if b"s" in kinds and not (data.isascii() and b"\0" not in data):
             return None
-        stamps = layout.stamps
-        read = _cells.read(
-            data,
-            ord(layout.delimiter),
-            kinds,
-            tuple(null.encode() for null in layout.nulls),
-            layout.comment[0] if layout.comment else -1,
-            layout.header,
-            DECIMALS.get(stamps.unit, 0) if stamps is not None else 0,
-        )
+        scale = DECIMALS.get(layout.stamps.unit, 0) if layout.stamps is not None else 0
+        read = _cells.read(data, ord(layout.delimiter), kinds, *self._plain_form(), scale)
         return self._from_plain(*read) if read is not None else None
+
+    def _may_be_plain(self, data: bytes) -> bool:
+        quote = self.layout.quote
+        is_quoted = quote is not None and quote.encode() in data
+        return _cells is not None and self.layout.decimal == "." and not is_quoted
+
+    def _plain_form(self) -> tuple[tuple[bytes, ...], int, bytes]:
+        """Give what tells missing values, comments and the header again."""
+        layout = self.layout
+        nulls = tuple(null.encode() for null in layout.nulls)
+        return nulls, layout.comment[0] if layout.comment else -1, layout.header
 
     def _plain_kinds(self) -> bytes | None:
         """Give the kind of each cell, None where the stamps are no decimals."""

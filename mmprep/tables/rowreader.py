@@ -261,8 +261,8 @@ def sample_columns(
     fixed = frozenset(column.name for column in columns if column.fixed)
     parser = BlockParser(layout, kinds, fixed, "skip" if on_bad_row == "fail" else on_bad_row)
     for piece in _samples(layout):
-        for name, misfit in parser.parse(piece).misfits.items():
-            kinds[name] = widest(kinds[name], misfit.kind)
+        for name, kind in parser.needed(piece).items():
+            kinds[name] = widest(kinds[name], kind)
         parser = replace(parser, kinds=dict(kinds))
     return tuple(replace(column, kind=kinds[column.name]) for column in columns)
 

@@ -35,6 +35,7 @@ DECIMALS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 UNIX_S = (631_152_000, 4_102_444_800)  # 1990 .. 2100
 LARGEST_STEP_NS = 1_100_000_000
 LONG_TABLE, ANNOTATION_STEP = 200, 60
+FEW = 64
 MAX_EXPONENT = 40  # a stamp of 10^40 units is no stamp; keeps `1e999999999` cheap
 
 UNIT_WORDS = {
@@ -341,7 +342,7 @@ def _stamp_type(unit: str, texts: Sequence[str]) -> pa.DataType:
         return pa.timestamp("ns", "UTC") if zoned else pa.timestamp("ns")
     if unit == "clock":
         return pa.string()
-    digits = max((_n_decimals(text) for text in texts), default=0)
+    digits = max(map(_n_decimals, texts[:FEW]), default=0)
     if digits <= DECIMALS[unit]:
         return pa.decimal128(19, DECIMALS[unit])
     return pa.decimal128(38, DECIMALS[unit] + 9)
