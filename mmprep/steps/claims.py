@@ -13,7 +13,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -254,6 +254,38 @@ def stream_name(own: str, place: Place) -> str:
     if own == NOTES:
         return f"{place.stream}_{NOTES}"
     return place.stream + own[len(SIGNAL) :] if own.startswith(SIGNAL) else own
+
+
+def own_names(claimed: Claimed, streams: Iterable[str], *, is_split: bool) -> dict[str, str]:
+    """Find by what name the reader of an item knows streams of the data set.
+
+    Parameters
+    ----------
+    is_split : bool
+        Its streams are parts: their names end in `-` and a value.
+
+    Returns
+    -------
+    dict
+        The reader's name -> the stream, of those that the item may have.
+    """
+    place = claimed.place or Place(claimed.id)
+    found: dict[str, str] = {}
+    for stream in streams:
+        if is_split:
+            planned = claimed.streams.items()
+            tried = [
+                own + stream.removeprefix(s) for own, s in planned if stream.startswith(f"{s}-")
+            ]
+        elif claimed.streams:
+            tried = [own for own, planned in claimed.streams.items() if planned == stream]
+        else:
+            tail = stream.removeprefix(place.stream or "")
+            tried = [
+                own for own in (stream, NOTES, SIGNAL + tail) if stream_name(own, place) == stream
+            ]
+        found |= dict.fromkeys(tried, stream)
+    return found
 
 
 def _names(

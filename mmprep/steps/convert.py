@@ -325,10 +325,9 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "stream": claimed.place.stream if claimed.place else None,
         "is_cut": plan.curated.corpus.is_cut,
         "declared": schemafile.declared(
-            claimed.streams,
+            claims.own_names(claimed, plan.schema, is_split=is_split),
             plan.schema,
             looks_further=plan.config.on_column_change == "add",
-            is_split=is_split,
         ),
         "split": claimed.stream if is_split else None,
     }

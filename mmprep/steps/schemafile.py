@@ -152,30 +152,17 @@ def _stream(value: Any, path: str, name: str) -> StreamSpec:
     return spec
 
 
-def declared(
-    streams: Mapping[str, str], schema: Schema, *, looks_further: bool, is_split: bool = False
-) -> dict[str, Any]:
+def declared(streams: Mapping[str, str], schema: Schema, *, looks_further: bool) -> dict[str, Any]:
     """Give what a schema declares of the streams of an item, as JSON values.
 
     Parameters
     ----------
     streams : mapping of str to str
-        The reader's name -> that in the data set; empty if not known yet: they are the same.
-    is_split : bool
-        Each becomes streams that are called as it and end in a value.
+        The reader's name -> that in the data set.
     """
-    named = dict(streams) or {name: name for name in schema}
-    if is_split:
-        named = {
-            own + name.removeprefix(stream): name
-            for own, stream in streams.items()
-            for name in schema
-            if name.startswith(f"{stream}-")
-        }
-    own = {name: stream for name, stream in named.items() if stream in schema}
     return {
-        name: msgspec.to_builtins(schema[stream].declared(looks_further=looks_further))
-        for name, stream in sorted(own.items())
+        own: msgspec.to_builtins(schema[stream].declared(looks_further=looks_further))
+        for own, stream in sorted(streams.items())
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mmprep.errors import DataError, UsageError
-from mmprep.steps.claims import claim_all
+from mmprep.sources.base import Claim
+from mmprep.steps.claims import Claimed, claim_all, own_names
 from mmprep.steps.inputs import expand
 from mmprep.steps.layout import layout
+from mmprep.steps.place import Place
 
 
 @pytest.fixture
@@ -91,3 +93,32 @@ def test_same_stream_by_a_layout_is_refused(claims):
 def test_items_are_ordered_by_their_path_parts(claims):
     found = claims("b.wav", "a/z.wav", "a.wav", "a-b/c.wav")
     assert [one.source for one in found.claimed] == ["a/z.wav", "a-b/c.wav", "a.wav", "b.wav"]
+
+
+@pytest.mark.parametrize(
+    ("known", "path_stream", "is_split", "wanted"),
+    [
+        ({"V01_eeg": "eeg"}, "eeg", False, {"V01_eeg": "eeg"}),
+        ({"V01_eeg": "eeg"}, "eeg", True, {"V01_eeg-left": "eeg-left"}),
+        ({}, None, False, {n: n for n in ("eeg", "eeg-left", "eeg_100Hz", "eeg_annotations")}),
+        (
+            {},
+            "eeg",
+            False,
+            {
+                "signal": "eeg",
+                "signal-left": "eeg-left",
+                "signal_100Hz": "eeg_100Hz",
+                "annotations": "eeg_annotations",
+            },
+        ),
+    ],
+)
+def test_streams_of_the_data_set_are_found_under_the_names_of_the_reader(
+    known, path_stream, is_split, wanted
+):
+    claim, place = Claim("text", "P01/V01_eeg.tsv", ()), Place("P01", stream=path_stream)
+    claimed = Claimed(claim, "P01", "P01", "eeg", known, 0, place)
+    streams = ("eeg", "eeg-left", "eeg_100Hz", "eeg_annotations")
+    found = own_names(claimed, streams, is_split=is_split)
+    assert {own: found[own] for own in wanted} == wanted

@@ -129,9 +129,3 @@ def test_example_of_the_readme_is_one(read):
     )
     spec = read(block)["eeg"]
     assert [(c.name, c.type) for c in spec.columns] == [("F3", "float64"), ("device", "string")]
-
-
-def test_item_gets_what_is_said_of_its_streams_under_the_readers_names():
-    schema = {"eeg": schemafile.StreamSpec(), "gsr": schemafile.StreamSpec()}
-    assert list(schemafile.declared({"V01_eeg": "eeg"}, schema, looks_further=True)) == ["V01_eeg"]
-    assert list(schemafile.declared({}, schema, looks_further=True)) == ["eeg", "gsr"]
