@@ -13,6 +13,7 @@ from mmprep import mfcc as core
 from mmprep.errors import UsageError
 from mmprep.media import decode_audio
 from mmprep.shards import open_shard
+from mmprep.steps import sounds
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.rates import check_rates
 from mmprep.steps.tasks import Item, Job
@@ -39,6 +40,7 @@ def extract(job: Job) -> dict[str, Any]:
                     "duration_s": samples.size / float(rate_hz),
                     "offset_s": float(extractor.offset_s) + start_s,
                     "audio_rate_hz": rate_text(rate_hz),
+                    "warnings": sounds.loud(item.source, sounds.peak(samples)),
                 }
         return shards.close() | {"records": records}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from mmprep import files, tables
 from mmprep.media import AudioReader, scan_video, tracks
 from mmprep.signals import Stream
-from mmprep.steps import evidence, transcripts
+from mmprep.steps import evidence, sounds, transcripts
 from mmprep.steps.findings import Findings
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.tasks import Item, Job
@@ -57,11 +58,13 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
         rate_hz = Fraction(reader.rate_hz)
         kind = Kind(stream, rate_hz, first.shape[1:], str(first.dtype), kind="audio")
         planned = min(reader.info.n_declared or 0, 20 * item.n_bytes)
+        highest = 0.0
         with shards.item(kind, planned) as (append, place):
-            append(first)
-            for block in blocks:
+            for block in chain((first,), blocks):
+                highest = max(highest, sounds.peak(block)) if block.dtype == np.float32 else 0.0
                 append(block)
         lengths = _compare(findings, reader)
+    findings.warnings += sounds.loud(item.source, highest)
     findings.streams[stream] = {
         "shard": place.path,
         "rows": [place.begin, place.end],

@@ -239,6 +239,8 @@ def _contents(
             if item_id not in failed:
                 rates.append((Fraction(row["audio_rate_hz"]), item_id))
                 found[item_id] = row, _ref(row, names)
+                for warning in row["warnings"]:
+                    session.progress.warn(warning)
     check_rates(rates, None)
     if plan.data is None:
         records = [

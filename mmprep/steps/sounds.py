@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import Any
+
+from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
@@ -13,6 +16,7 @@ from mmprep.steps.inputs import Inputs
 _UNPACKED = ".wav .bwf .rf64 .aif .aifc .aiff .au .snd .sph .nist .caf .w64 .voc .sf .avr .paf .pvf"
 _EXPANSION = {**dict.fromkeys(_UNPACKED.split(), 2), ".flac": 4}
 _LOSSY, _IN_VIDEO = 20, 2
+LOUDEST = 2.0  # decoders of lossy sound go a little beyond full scale, 1
 
 
 def decoded_bytes(name: str, n_bytes: int) -> int:
@@ -21,6 +25,21 @@ def decoded_bytes(name: str, n_bytes: int) -> int:
     if suffix in VIDEO_SUFFIXES and suffix not in AUDIO_SUFFIXES:
         return n_bytes * _IN_VIDEO
     return n_bytes * _EXPANSION.get(suffix, _LOSSY)
+
+
+def peak(samples: NDArray[Any]) -> float:
+    """Give the largest absolute value; 0 where there is none."""
+    return float(max(samples.max(), -samples.min())) if samples.size else 0.0
+
+
+def loud(source: str, highest: float) -> tuple[str, ...]:
+    """Say so where floats of a file can't be sound that reaches from -1 to 1."""
+    if not highest > LOUDEST:  # nor where it is no number
+        return ()
+    return (
+        f"{source}: values reach {highest:.6g} where 1 is full scale: integers that were written"
+        " as floats?",
+    )
 
 
 def suffix_of(name: str) -> str:
