@@ -34,9 +34,10 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 17  # what is read stays in the processor's cache until it is hashed
 SPACE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+SYNC_FILE_RANGE_WRITE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,18 @@ def stamp(path: str | Path) -> FileStamp:
     """Read size, modification time and inode of a file."""
     status = os.stat(path)
     return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def join(root: str | Path, name: str) -> str:
+    """Join as text: a `Path` takes longer than a look at the file, and a walk has many."""
+    top = str(root)
+    return f"{top}{name}" if top.endswith(os.sep) else f"{top}{os.sep}{name}"
+
+
+def last_suffix(name: str) -> str:
+    """Give the last suffix of a name with `/`, as `PurePosixPath` does, in a tenth of its time."""
+    stem, _, end = name.rpartition("/")[2].rpartition(".")
+    return f".{end}" if stem and end else ""
 
 
 def blocks(path: str | Path, n_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -161,6 +174,17 @@ def sync_tree(folder: Path) -> None:
     finally:
         os.close(descriptor)
     sys.audit("mmprep.sync", str(folder))
+
+
+def begin_sync(descriptor: int) -> None:
+    """Let the kernel begin to write a finished file, so that the sync of the commit waits less.
+
+    A hint: nothing is durable before the sync, and where there is no such call nothing happens.
+    """
+    library = _c_library()
+    if library is not None and hasattr(library, "sync_file_range"):
+        whole = ctypes.c_int64(0)
+        library.sync_file_range(descriptor, whole, whole, SYNC_FILE_RANGE_WRITE)
 
 
 def _sync_each(folder: Path) -> None:
@@ -312,9 +336,11 @@ def below(path: str | Path, root: Path) -> str:
     UsageError
         The file does not lie below the root.
     """
-    resolved = Path(os.path.abspath(path))
+    resolved, top = os.path.abspath(path), join(os.path.abspath(root), "")
+    if resolved.startswith(top) and os.sep == "/":
+        return resolved[len(top) :]
     try:
-        return resolved.relative_to(os.path.abspath(root)).as_posix()
+        return Path(resolved).relative_to(os.path.abspath(root)).as_posix()
     except ValueError as error:
         raise UsageError(
             f"not below the root {root}", where=str(path), hint="name a wider --root"

@@ -41,7 +41,7 @@ SHARD_SIZE = 256 << 20
 FIRST_LIMIT = 4 << 20
 SHARDS_A_STEP = 64
 HEADER_BYTES = 128  # a multiple of 64, as the format wants; wider for many axes
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 17
 MAX_OPEN = 128
 MAX_NDIM = 32
 MAGIC = b"\x93NUMPY\x01\x00"
@@ -257,6 +257,7 @@ class ShardWriter:
             try:
                 self._file.seek(0)
                 self._put(_header(self.dtype, (self.n_rows, *self.row_shape), self._header_bytes))
+                files.begin_sync(self._file.fileno())
                 self._file.close()
                 digest, n_bytes = _digest(self.path)
             except OSError as error:

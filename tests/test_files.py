@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 import xxhash
@@ -261,3 +261,32 @@ def test_inside_refuses_a_link_that_leads_out(tmp_path):
     (tmp_path / "root/link").symlink_to(tmp_path)
     with pytest.raises(DataError, match="leads out"):
         files.inside(tmp_path / "root", "link/x")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.wav", "d.x/a", "d/.hidden", "d/a.", "a.tar.gz", "d.x/a.B", "", "a b.c d", ".a.b"]
+)
+def test_last_suffix_is_that_of_pathlib(name):
+    assert files.last_suffix(name) == PurePosixPath(name).suffix
+
+
+@pytest.mark.parametrize("root", ["/", "/a", "/a/b c"])
+def test_joined_names_are_those_of_pathlib(root):
+    assert (
+        files.join(Path(root), "d/e.wav")
+        == files.join(root, "d/e.wav")
+        == f"{Path(root) / 'd/e.wav'}"
+    )
+
+
+def test_sync_that_is_begun_early_changes_no_byte(tmp_path):
+    path = tmp_path / "a"
+    with path.open("wb", buffering=0) as file:
+        file.write(b"abc")
+        files.begin_sync(file.fileno())
+    assert path.read_bytes() == b"abc"
+
+
+def test_no_early_sync_without_the_call(monkeypatch):
+    monkeypatch.setattr(files, "_c_library", lambda: None)
+    files.begin_sync(-1)

@@ -120,7 +120,7 @@ class Claim:
     @property
     def stem(self) -> str:
         """The name of `id_path` without folder and suffix."""
-        return PurePosixPath(self.id_path).name.removesuffix(self.suffix)
+        return self.id_path.rpartition("/")[2].removesuffix(self.suffix)
 
 
 @dataclass(frozen=True, slots=True)

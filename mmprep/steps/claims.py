@@ -13,12 +13,14 @@ Rules
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES, is_sound
 from mmprep.sources import (
@@ -116,7 +118,7 @@ class Claimed:
     def paths(self, root: Path) -> tuple[str, ...]:
         """Give the paths of all its files: its own, clock evidence, transcript."""
         beside = [name for name in (self.clock, self.text) if name is not None]
-        return tuple(str(root / name) for name in (*self.claim.files, *beside))
+        return tuple(files.join(root, name) for name in (*self.claim.files, *beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
 
 
 def _order(claim: Claim) -> tuple[str, ...]:
-    return PurePosixPath(claim.id_path).parts
+    return tuple(claim.id_path.split("/"))
 
 
 def _by_folder(names: Sequence[str]) -> dict[str, list[str]]:
@@ -186,7 +188,7 @@ def _claims(folder: str, names: list[str], inputs: Inputs) -> Iterator[Claim]:
 
 
 def _known_claims(folder: str, names: set[str], inputs: Inputs) -> Iterator[Claim]:
-    left = {name for name in names if not is_companion(name)}
+    left = {name for name in names if not _media_kind(name) and not is_companion(name)}
     for reader in _KNOWN:
         for claim in reader.claim(folder, sorted(left), inputs.root):
             left -= {name.rpartition("/")[2] for name in claim.files}
@@ -196,14 +198,17 @@ def _known_claims(folder: str, names: set[str], inputs: Inputs) -> Iterator[Clai
 def _media_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
     claims = []
     for name in sorted(names):
-        suffix = PurePosixPath(name).suffix
-        kinds = [kind for kind, suffixes in _MEDIA.items() if suffix.lower() in suffixes]
-        path = _whole(folder, name)
-        if not kinds and path in inputs.named and is_sound(inputs.root / path):
-            kinds = ["audio"]
-        if kinds:
-            claims.append(Claim(kinds[0], path, (path,), suffix))
+        kind, path = _media_kind(name), _whole(folder, name)
+        if kind is None and path in inputs.named and is_sound(inputs.root / path):
+            kind = "audio"
+        if kind is not None:
+            claims.append(Claim(kind, path, (path,), files.last_suffix(name)))
     return claims
+
+
+def _media_kind(name: str) -> str | None:
+    suffix = files.last_suffix(name).lower()
+    return next((kind for kind, suffixes in _MEDIA.items() if suffix in suffixes), None)
 
 
 def _walked_text_claims(folder: str, names: set[str], inputs: Inputs) -> list[Claim]:
@@ -318,7 +323,7 @@ def _stream_names(claim: Claim, root: Path) -> tuple[str, ...]:
 
 def _clock(root: Path, stem: str) -> str | None:
     for end in CLOCK_COMPANIONS:
-        if (root / f"{stem}{end}").is_file():
+        if os.path.isfile(files.join(root, f"{stem}{end}")):  # noqa: PTH113 - for every item
             return f"{stem}{end}"
     return None
 

@@ -58,7 +58,7 @@ class Inputs:
 
     def path(self, name: str) -> str:
         """Give the path of a file below the root."""
-        return str(self.root / name)
+        return files.join(self.root, name)
 
 
 def expand(
@@ -90,8 +90,8 @@ def expand(
     kept = [name for name in names if chosen(name, include, exclude)]
     _check_utf8(kept, top)
     for name in kept:
-        size_of(str(top / name))  # a link that leads nowhere is found before any work
-    folders = {str(Path(path).parent) for path, named in found.items() if not named}
+        size_of(files.join(top, name))  # a link that leads nowhere is found before any work
+    folders = {os.path.dirname(path) for path, named in found.items() if not named}  # noqa: PTH120
     folders |= {str(path) for path in raw if path.is_dir()}
     if datasets and not raw and (include or exclude):
         hint = "choose streams by DATASET#STREAM, records by manifest lines on standard input"
@@ -208,6 +208,9 @@ def _common_root(paths: Sequence[Path]) -> Path:
 
 
 def _below(path: str, root: Path) -> str:
+    top = files.join(root, "")
+    if path.startswith(top) and os.sep == "/":
+        return path[len(top) :]
     try:
         return Path(path).relative_to(root).as_posix()
     except ValueError as error:

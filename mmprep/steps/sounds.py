@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.steps.inputs import Inputs
@@ -44,7 +45,7 @@ def loud(source: str, highest: float) -> tuple[str, ...]:
 
 def suffix_of(name: str) -> str:
     """Give the last suffix in lower case."""
-    return PurePosixPath(name).suffix.lower()
+    return files.last_suffix(name).lower()
 
 
 def sound_names(inputs: Inputs) -> Iterator[str]:

@@ -67,12 +67,13 @@ def tables(folder: Path, n_files: int, n_bytes: int) -> None:
 # Sound --------------------------------------------------------------------------------------------
 
 
-def sounds(folder: Path, n_files: int) -> float:
+def sounds(folder: Path, n_files: int, suffix: str = "wav") -> float:
     """Write utterances of 2 to 10 s, 16 bits, shaped like speech; give the seconds."""
     rng = np.random.default_rng(7)
     lengths = rng.integers(2 * AUDIO_HZ, 10 * AUDIO_HZ, n_files)
     for k, n in enumerate(lengths):
-        _write_wav(folder / f"s{k % 11:02d}" / f"utterance_{k:05d}.wav", _speech(rng, int(n)))
+        path = folder / f"s{k % 11:02d}" / f"utterance_{k:05d}.{suffix}"
+        _write_sound(path, _speech(rng, int(n)))
     return float(lengths.sum()) / AUDIO_HZ
 
 
@@ -80,7 +81,7 @@ def clips(folder: Path, n_files: int) -> None:
     """Write the shortest sound files that make a record each, by 40 speakers."""
     samples = np.arange(-160, 160, dtype=np.int16)
     for k in range(n_files):
-        _write_wav(folder / f"s{k % 40:02d}" / f"clip_{k:06d}.wav", samples)
+        _write_sound(folder / f"s{k % 40:02d}" / f"clip_{k:06d}.wav", samples)
 
 
 def _speech(rng: np.random.Generator, n: int) -> npt.NDArray[np.int16]:
@@ -89,7 +90,7 @@ def _speech(rng: np.random.Generator, n: int) -> npt.NDArray[np.int16]:
     return np.asarray(np.clip(shaped * 300, -32768, 32767), dtype=np.int16)
 
 
-def _write_wav(path: Path, samples: npt.NDArray[np.int16]) -> None:
+def _write_sound(path: Path, samples: npt.NDArray[np.int16]) -> None:
     import soundfile
 
     path.parent.mkdir(parents=True, exist_ok=True)

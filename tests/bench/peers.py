@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 N_PROCESSES = 2
+SOUNDS = (".wav", ".flac")
 
 
 def main(arguments: list[str]) -> None:
@@ -37,7 +38,7 @@ def _one_thread() -> None:
 def _parts(folder: str, out: str, *more: str) -> list[tuple[list[Path], Path, tuple[str, ...]]]:
     """Cut the files of a folder into parts, eight a process, each with a file to write."""
     Path(out).mkdir(parents=True, exist_ok=True)
-    paths = sorted(Path(folder).rglob("*.wav"))
+    paths = sorted(path for path in Path(folder).rglob("*") if path.suffix in SOUNDS)
     n = max(1, -(-len(paths) // (8 * N_PROCESSES)))
     cut = (paths[k : k + n] for k in range(0, len(paths), n))
     return [(part, Path(out) / f"{k:05d}.npy", more) for k, part in enumerate(cut)]
@@ -104,10 +105,11 @@ def _read(part: Any) -> None:
 
 
 def copy_sounds(folder: str, out: str) -> None:
-    """Decode sound files, append them to a file, hash it."""
+    """Decode sound files, append them to a file, hash it; in the end sync once."""
     import soundfile  # noqa: F401
 
     _in_pool(_copy_sounds, _parts(folder, out))
+    os.sync()
 
 
 def _copy_sounds(part: Any) -> None:
