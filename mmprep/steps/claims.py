@@ -157,6 +157,12 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
     skipped += [
         c.id_path for c, one in zip(sorted(found, key=_order), placed, strict=True) if not one
     ]
+    if found and not claimed and layout is not None:
+        raise DataError(
+            f"none of {len(inputs.names)} files fits the layout, as {found[0].id_path}",
+            where=str(inputs.root),
+            hint=f"expected: {layout.expected}",
+        )
     if not claimed:
         raise DataError(
             f"nothing known among {len(inputs.names)} files",

@@ -94,10 +94,18 @@ class Curated:
 
 
 def curated(name: str | None, corpus: Corpus | None, inputs: Inputs) -> tuple[Curated, Inputs]:
-    """Find the corpus's files of labels, which are no recordings."""
+    """Find the corpus's files of labels, which are no recordings, and look whether they are sound.
+
+    Raises
+    ------
+    DataError
+        One is damaged.
+    """
     if name is None or corpus is None:
         return Curated(), inputs
     found = tuple(_label_files(kind, inputs) for kind in corpus.labels)
+    for kind, known in zip(corpus.labels, found, strict=True):
+        kind.join((), known)
     taken = {path for files in found for path in files}
     names = tuple(name for name in inputs.names if inputs.root / name not in taken)
     return Curated(name, corpus, found), replace(inputs, names=names)

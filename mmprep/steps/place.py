@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 ANYWHERE = "**/"
+_VALUES = re.compile(r":[^{}|]*(?:\|[^{}|]*){4,}(?=\})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,12 @@ class Layout:
     shapes: tuple[Shape, ...]
     streams: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str, str], Place | None] | None = None
+
+    @property
+    def expected(self) -> str:
+        """Name the patterns, long lists of values left out."""
+        patterns = [_VALUES.sub("", shape.pattern) for shape in self.shapes]
+        return ", ".join(patterns) or "the names that its standard gives"
 
     def place(self, stem: str, suffix: str) -> Place | None:
         """Read the fields of a path, given without its suffix; None if no pattern fits."""

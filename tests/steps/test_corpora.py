@@ -668,3 +668,21 @@ def test_collected_sessions_of_an_e4_keep_subject_and_session(root, convert, sha
     assert (record.id, record.subject, record.session) == ("P01/first", "P01", "P01/first")
     assert {"ACC", "BVP", "EDA", "HR", "IBI", "TEMP"} <= set(record.streams)
     assert record.streams["BVP"].rate_hz == 64.0
+
+
+def test_damaged_labels_are_an_error_before_any_work(root, mmprep, tmp_path):
+    deap(root / "s01.dat")
+    path = root / "participant_ratings.csv"
+    written(path, f"{RATINGS}\n1,1,5,100,4.5\n")
+    done = mmprep("convert", root, "-o", tmp_path / "out", "--layout", "deap")
+    assert done.code == 3
+    assert f"{path}:2: 5 cells, expected 9" in done.err
+    assert sorted(tmp_path.iterdir()) == [root]
+
+
+def test_files_of_another_corpus_are_told_what_was_expected(root, mmprep, tmp_path):
+    wesad(root / "S2/S2.pkl")
+    done = mmprep("convert", root, "-o", tmp_path / "out", "--layout", "deap")
+    assert done.code == 3
+    assert "none of 1 files fits the layout, as S2/S2.pkl" in done.err
+    assert "**/{subject}.{ext}" in done.err
