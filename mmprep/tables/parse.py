@@ -10,6 +10,7 @@ Rules
 - A row is bad if it holds NUL bytes, text that is not UTF-8, a quote left open, another number of
   cells than the header, or the header again. A cell is bad if it is no stamp, or does not fit a
   declared kind. Any other cell that does not fit widens its column.
+- Spaces around a number, a stamp or a missing cell among numbers say nothing; those of text stay.
 - int64: `-?digits` without leading zero. float64: decimal or E notation without leading zero, where
   an integer must be one that float64 holds exactly. All else is text.
 """
@@ -17,6 +18,7 @@ Rules
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -432,7 +434,7 @@ class BlockParser:
     # --- the fast way ------------------------------------------------------------------------
 
     def _fast(self, lines: _Lines, rows: IntArray, bad: dict[int, str]) -> Parsed | None:
-        if self.layout.decimal != ".":
+        if self.layout.decimal != "." or self._has_padded_null(lines.data):
             return None
         text, kept = self._text(lines, rows, bad)
         zeros = self._zero_led(lines)
@@ -450,6 +452,13 @@ class BlockParser:
             if int(parsed.is_valid.sum()) != len(cells) - cells.null_count:
                 return None
         return parsed
+
+    def _has_padded_null(self, data: bytes) -> bool:
+        """Say whether a missing cell that looks like a number may have spaces around it."""
+        blanks = [blank for blank in (" ", "\t") if blank != self.layout.delimiter]
+        nulls = [null for null in self.layout.nulls if null not in NULLS and _is_number(null)]
+        padded = (form for n in nulls for blank in blanks for form in (blank + n, n + blank))
+        return any(form.encode() in data for form in padded)
 
     def _parsed(
         self, lines: _Lines, rows: IntArray, kept: IntArray, bad: Mapping[int, str]
@@ -604,7 +613,7 @@ class BlockParser:
         reader = self.layout.stamps
         if reader is None:
             return
-        plain = _point_numbers(texts) if self.layout.decimal == "," else _trimmed(texts)
+        plain = self._number_texts(texts)
         source = texts if reader.unit in ("iso", "clock") else plain
         parsed.stamps_ns, parsed.is_valid = reader.read(source)
         given = source.is_valid().to_numpy(zero_copy_only=False)
@@ -639,7 +648,8 @@ class BlockParser:
         parsed.columns[name] = pa.nulls(len(plain)) if is_null else plain.cast(ARROW_TYPES[kind])
 
     def _number_texts(self, texts: pa.Array) -> pa.Array:
-        return _point_numbers(texts) if self.layout.decimal == "," else _trimmed(texts)
+        cut = _trimmed(texts, self.layout.nulls)
+        return _point_numbers(cut) if self.layout.decimal == "," else cut
 
     def _reject_cells(
         self, parsed: Parsed, lines: _Lines, line_of: IntArray, faults: dict[int, str]
@@ -675,9 +685,15 @@ def _filter(parsed: Parsed, keep: BoolArray) -> None:
         parsed.stamps_ns, parsed.is_valid = parsed.stamps_ns[keep], parsed.is_valid[keep]
 
 
+def _is_number(text: str) -> bool:
+    return re.match(_ANY_NUMBER, text) is not None
+
+
 def _is_wide(numbers: pa.Array) -> bool:
-    """Say whether a float column reaches beyond the integers that it holds exactly."""
+    """Say whether a float column reaches beyond the integers that it holds exactly, or has NaN."""
     if not len(numbers) or numbers.null_count:
+        if pc.any(pc.is_nan(numbers)).as_py():
+            return True
         extremes = pc.min_max(numbers)
         low, high = extremes["min"].as_py(), extremes["max"].as_py()
         return low is not None and not -EXACT_INTEGERS < low <= high < EXACT_INTEGERS
@@ -714,15 +730,15 @@ def _starts_cell(padded: NDArray[np.uint8], places: IntArray, delimiter: int) ->
     return np.asarray(opens(before) | (signed & opens(earlier)))
 
 
-def _trimmed(texts: pa.Array) -> pa.Array:
-    """Cut spaces around cells; a cell of spaces is missing."""
+def _trimmed(texts: pa.Array, nulls: Sequence[str]) -> pa.Array:
+    """Cut spaces around cells; those that are missing without them are missing."""
     cut = pc.utf8_trim_whitespace(texts)
-    return pc.if_else(pc.equal(cut, ""), pa.scalar(None, pa.string()), cut)
+    is_missing = pc.is_in(cut, value_set=pa.array(["", *nulls]))
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), cut)
 
 
-def _point_numbers(texts: pa.Array) -> pa.Array:
+def _point_numbers(cut: pa.Array) -> pa.Array:
     """Write numbers with a decimal comma (and points between thousands) with a decimal point."""
-    cut = _trimmed(texts)
     plain = pc.replace_substring(pc.replace_substring(cut, ".", ""), ",", ".")
     other = pc.binary_join_element_wise(cut, "?", "")  # no number, whatever it looks like
     return pc.if_else(pc.match_substring_regex(cut, _COMMA_NUMBER), plain, other)

@@ -257,3 +257,33 @@ def test_run_that_fails_writes_no_schema(convert, tmp_path, two):
     with pytest.raises(FailedItemsError):
         convert(write_schema=str(tmp_path / "s.json"))
     assert not (tmp_path / "s.json").exists()
+
+
+@pytest.mark.parametrize("folder", ["e4", "everion", "shimmer", "garmin", "polar", "xdf", "edf"])
+def test_schema_of_real_files_gives_the_same_tables(tmp_path, shared, folder):
+    options = {"engine": "serial", "max_failures": "100%", "on_bad_row": "skip"}
+    schemas = {out: str(tmp_path / f"{out}.json") for out in "ab"}
+    run_convert(shared(folder), output=tmp_path / "a", write_schema=schemas["a"], **options)
+    options |= {"schema": schemas["a"], "write_schema": schemas["b"]}
+    run_convert(shared(folder), output=tmp_path / "b", **options)
+    tables = [{k: v for k, v in tree(tmp_path / o).items() if "tables" in k} for o in "ab"]
+    assert tables[0] == tables[1] != {}
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize("pad", ["", " "])
+def test_given_nulls_are_missing_in_every_type_declared_or_found(convert, tmp_path, pad):
+    path = tmp_path / "in/P01/eeg.csv"
+    path.parent.mkdir(parents=True)
+    rows = [f"{k},{k},{k}.5,w{k}\n" for k in range(50)]
+    rows[7] = f"7,{pad}-99,{pad}-99,-99\n"
+    rows[9] = f"9,{pad}off,{pad}n/a,off\n"
+    path.write_text("t_s,whole,part,text\n" + "".join(rows))
+    convert("a", null=("-99", "off"), write_schema=str(tmp_path / "s.json"))
+    convert("b", null=("-99", "off"), schema=str(tmp_path / "s.json"))
+    for out in "ab":
+        table = _table(tmp_path, out=out)
+        assert _types(table) == {"whole": "int64", "part": "double", "text": "string"}
+        for name in ("whole", "part", "text"):
+            values = table[name].to_pylist()
+            assert [k for k, value in enumerate(values) if value is None] == [7, 9]

@@ -106,6 +106,29 @@ def test_missing_cells_are_null_in_every_kind(null):
     assert values(parse(data, a="float64", b="string")) == {"a": [None, 1.5], "b": [None, "go"]}
 
 
+@pytest.mark.parametrize("null", [*NULLS, "-99"])
+@pytest.mark.parametrize("others", ["1.5 2", "1 2", "NA 2.5"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_spaces_around_a_missing_cell_say_nothing_among_numbers(null, others, decimal):
+    layout = replace(PLAIN, nulls=(*NULLS, "-99"), decimal=decimal)
+    cells = [*others.replace(".", decimal).split(), f" {null} "]
+    kind = "int64" if others == "1 2" else "float64"
+    for kinds in ({"a": kind}, {"a": "float64"}):
+        parsed = parse("".join(f"{cell}\tx\n" for cell in cells).encode(), layout, **kinds)
+        assert parsed.misfits == {}
+        wanted = [None if cell == "NA" else float(cell) for cell in others.split()]
+        assert values(parsed)["a"] == [*wanted, None]
+
+
+def test_spaces_around_text_stay():
+    assert values(parse(b" go\t1\n n/a\t2\n", a="string")) == {"a": [" go", " n/a"]}
+
+
+def test_stamp_that_is_missing_may_have_spaces_around_it():
+    parsed = parse(b"0.5\t1\n NaN \t2\n", TIMED, b="int64")
+    assert (parsed.rejects, parsed.is_valid.tolist()) == ([], [True, False])
+
+
 def test_given_null_is_missing_too():
     layout = replace(PLAIN, nulls=(*NULLS, "-999"))
     assert values(parse(b"-999\t1\n", layout, a="int64", b="int64"))["a"] == [None]
