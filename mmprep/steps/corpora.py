@@ -168,7 +168,7 @@ _KEMOCON = Corpus(
 # Schmidt et al. 2018 and the readme of the set.
 _WESAD = Corpus(
     shapes=(
-        Shape("**/{subject}_respiban.txt", "{subject}/respiban", "{subject}/respiban"),
+        Shape("**/{subject}_{stream:respiban}.txt", "{subject}/respiban", "{subject}/respiban"),
         Shape("**/{subject}_E4_Data", "{subject}/E4", "{subject}/E4"),
         Shape("**/{subject}_E4_Data.zip", "{subject}/E4", "{subject}/E4"),
         Shape("**/{subject}.pkl", "{subject}", "{subject}"),

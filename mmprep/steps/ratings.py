@@ -20,14 +20,14 @@ import msgspec
 
 from mmprep.errors import DataError
 from mmprep.manifest.model import LabelValue, Record
-from mmprep.steps import labels
-from mmprep.steps.labels import value
+from mmprep.steps.labels import column_values, value
 from mmprep.steps.place import Place
 
 Files = Mapping[Path, Place]
 Joined = tuple[list[Record], list[str]]
 
 SHOWN = 3
+PARTICIPANT = "participant_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,12 @@ def participants(records: Sequence[Record], files: Files) -> Joined:
     """Join the columns of `participants.tsv` by `participant_id`."""
     rows: dict[str, Row] = {}
     for path in files:
-        found = labels.read(str(path), "subject=participant_id")
-        rows |= {key: Row(known[0].values) for key, known in found.rows.items()}
+        people = table(path, [PARTICIPANT])
+        names = people[0] if people else {}
+        columns = {name: column_values([row[name] for row in people]) for name in names}
+        for k, row in enumerate(people):
+            answers = {name: values[k] for name, values in columns.items() if name != PARTICIPANT}
+            rows[row[PARTICIPANT]] = Row(answers)
     done, said = _joined(records, rows, lambda record: record.subject, "participants.tsv")
     absent = sorted(rows.keys() - {record.subject for record in records})
     lack = f"participants.tsv: nothing recorded of {len(absent)} people ({some(absent)})"

@@ -345,7 +345,9 @@ def test_devices_of_wesad_keep_clocks_of_their_own(root, convert):
     found = convert("wesad")
     assert found.records["S2/E4"].subject == "S2"
     assert list(found.records["S2/E4"].streams) == ["EDA"]
-    assert found.records["S2/respiban"].session == "S2/respiban"
+    respiban = found.records["S2/respiban"]
+    assert (respiban.session, list(respiban.streams)) == ("S2/respiban", ["respiban"])
+    assert respiban.streams["respiban"].rate_hz == 700.0
 
 
 def test_windows_of_wesad_have_their_condition(root, convert, mmprep, tmp_path):
