@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mmprep.errors import DataError
 from tests.fuzz import slow, target
 from tests.fuzz.slow import Dialect
 
@@ -74,6 +75,20 @@ def test_where_blocks_are_cut_changes_nothing(memory_folder, made, block_bytes):
     if mark and mark in data:  # a quote left open is known to its block alone
         dialect = Dialect(dialect.delimiter, None, dialect.on_bad_row)
     slow.check(data, dialect, memory_folder, block_bytes)
+
+
+@quick
+@given(tables_of_lines())
+def test_first_bad_row_fails_with_its_line(memory_folder, made):
+    data, dialect = made
+    known = slow.read(data, Dialect(dialect.delimiter, dialect.quote, "skip"))
+    failing = Dialect(dialect.delimiter, dialect.quote, "fail")
+    if not known.bad:
+        slow.check(data, failing, memory_folder)
+        return
+    with pytest.raises(DataError) as caught:
+        slow.convert(data, failing, memory_folder)
+    assert str(caught.value).startswith(f"x.csv:{known.bad[0]}: ")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in target.SEEDS.iterdir()))
