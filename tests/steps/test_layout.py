@@ -9,6 +9,7 @@ from mmprep.errors import UsageError
 from mmprep.steps.corpora import CORPORA
 from mmprep.steps.layout import layout
 from mmprep.steps.place import Shape
+from tests.conftest import ROOT
 
 
 def test_pattern_gives_subject_session_and_stream():
@@ -46,6 +47,12 @@ def test_unknown_preset_names_the_known_ones():
 
 def test_help_names_all_presets():
     assert sorted(CORPORA) == list(PRESETS)
+
+
+def test_readme_tells_of_all_presets():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    told = {line.split("`")[1] for line in lines if line.startswith("| `")}
+    assert set(CORPORA) <= told
 
 
 def test_pattern_may_lie_below_any_folders():
