@@ -90,6 +90,7 @@ class _Ref(msgspec.Struct, frozen=True, gc=False):
     rows: tuple[int, int]
     shard: str | None = None
     table: str | None = None
+    parts: list[msgspec.Raw] = []
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
@@ -115,6 +116,11 @@ class _Growing:
             self.begin.append(0)
             self.n_rows.append(ABSENT)
             return
+        if ref.parts:
+            raise DataError(
+                f"{ref.table!r} is one of {1 + len(ref.parts)} tables of a recording",
+                hint="align it: windows are what is loaded",
+            )
         self.file.append(self.paths.setdefault(ref.shard or ref.table or "", len(self.paths)))
         self.begin.append(ref.rows[0])
         self.n_rows.append(ref.rows[1] - ref.rows[0])

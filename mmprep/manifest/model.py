@@ -43,6 +43,13 @@ class _Open(
             raise DataError(f"extra fields {sorted(known)} have the names of known ones")
 
 
+class _Piece(msgspec.Struct, frozen=True):
+    """A further table of a stream that is cut into several."""
+
+    table: Name
+    rows: tuple[Count, Count]
+
+
 class StreamRef(_Open, frozen=True, kw_only=True, gc=False):
     """Where the samples of one record's stream are.
 
@@ -79,8 +86,23 @@ class StreamRef(_Open, frozen=True, kw_only=True, gc=False):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """The number of rows in that file."""
         return self.rows[1] - self.rows[0]
+
+    @property
+    def pieces(self) -> tuple[tuple[str, tuple[int, int]], ...]:
+        """The files that hold the rows, in order, and the rows of each; a long table has several.
+
+        Raises
+        ------
+        DataError
+            `parts` lists something else.
+        """
+        try:
+            later = msgspec.convert(self.extra.get("parts", []), list[_Piece])
+        except msgspec.ValidationError as error:
+            raise DataError(f"parts of {self.path!r}: {error}") from error
+        return ((self.path, self.rows), *((part.table, part.rows) for part in later))
 
 
 class Record(_Open, frozen=True, kw_only=True, gc=False):

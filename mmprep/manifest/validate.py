@@ -17,7 +17,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -31,6 +31,7 @@ from mmprep.manifest.model import (
     Modality,
     Record,
     ShardEntry,
+    StreamRef,
     field_value,
     label_name,
 )
@@ -230,7 +231,8 @@ class _Tally:
             self.labels[label_name(record.label)] += 1
         for ref in record.streams.values():
             if ref.table is not None:
-                self.tables[ref.table] = max(self.tables.get(ref.table, 0), ref.rows[1])
+                for table, rows in _pieces(ref):
+                    self.tables[table] = max(self.tables.get(table, 0), rows[1])
         if record.split is not None:
             self.splits[record.split] += 1
             spans = self.spans.setdefault((record.session, record.source), {})
@@ -326,6 +328,21 @@ def _source(record: Record) -> Iterator[str]:
         yield f"source {name!r} is not below the input root"
 
 
+def _pieces(ref: StreamRef) -> Sequence[tuple[str, tuple[int, int]]]:
+    try:
+        return ref.pieces
+    except DataError:
+        return ()
+
+
+def _parts(record: Record) -> Iterator[str]:
+    for name, ref in record.streams.items():
+        try:
+            ref.pieces  # noqa: B018 - read to see whether it can be
+        except DataError as error:
+            yield f"stream {name!r}: {error.what}"
+
+
 def _shares(record: Record) -> Iterator[str]:
     for name, share in (record.valid or {}).items():
         if not 0 <= share <= 1:
@@ -344,7 +361,7 @@ def _words(record: Record) -> Iterator[str]:
             yield f"word {word!r} ends at {end_s} s, before it begins at {begin_s} s"
 
 
-_CHECKS = (_streams, _source, _shares, _words)
+_CHECKS = (_streams, _parts, _source, _shares, _words)
 
 
 def _placed(record: Record, dataset: Dataset | None) -> Iterator[str]:
@@ -355,8 +372,9 @@ def _placed(record: Record, dataset: Dataset | None) -> Iterator[str]:
         yield f"session {record.session!r} is not in {RECORD}"
     for name, ref in record.streams.items():
         if ref.table is not None:
-            if ref.table not in dataset.files:
-                yield f"stream {name!r}: table {ref.table!r} is not in {RECORD}"
+            for table, _ in _pieces(ref):
+                if table not in dataset.files:
+                    yield f"stream {name!r}: table {table!r} is not in {RECORD}"
             continue
         shard = _shard(dataset.modalities.get(name), ref.path)
         if shard is None:

@@ -12,12 +12,14 @@ Rules
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -97,11 +99,39 @@ def write(
     target: Target,
     *,
     options: TextOptions,
+    span: tables.Span | None = None,
 ) -> TableFacts:
-    """Write the table of a file; see `Finder.write`."""
+    """Write the table of a file, or a part of it; see `Finder.write`."""
     (name,) = claim.files
     sniffed = sniff(file_of(root, name), name, _declared(claim, options))
-    return _settled(sniffed, schema, options).write(schema, target, options.on_bad_row)
+    table = _settled(sniffed, schema, options)
+    if span is not None:
+        table = replace(table, layout=replace(table.layout, span=span))
+        target = replace(target, start_ns=span.start_ns)
+    return table.write(schema, target, options.on_bad_row)
+
+
+def cut(claim: Claim, root: Path, options: TextOptions, n_bytes: int) -> tuple[tables.Span, ...]:
+    """Cut a long table into parts of whole lines that can be written side by side.
+
+    Returns
+    -------
+    tuple of Span
+        None where it stays whole: it is short or packed, its rows have no stamps, or its line ends
+        are not bytes of their own.
+    """
+    (name,) = claim.files
+    path = file_of(root, name)
+    size = path.stat().st_size
+    if size <= n_bytes or feed.is_compressed(path):
+        return ()
+    layout = sniff(path, name, _declared(claim, options)).table.layout
+    start_ns = tables.first_stamp(layout)
+    if start_ns is None or codecs.lookup(layout.encoding).name.startswith(("utf-16", "utf-32")):
+        return ()
+    edges = (0, *feed.line_starts(path, n_bytes), size)
+    spans = tuple(tables.Span(begin, end, start_ns) for begin, end in pairwise(edges))
+    return spans if len(spans) > 1 else ()
 
 
 # --- long tables ---

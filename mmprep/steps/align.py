@@ -488,9 +488,10 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         str(path),
         ref.rows,
         rate_text(rate(ref.rate_hz)) if ref.rate_hz else None,
-        sha256=data.file_hash(ref.path),
+        sha256="+".join(filter(None, (data.file_hash(name) for name, _ in ref.pieces))) or None,
         clock=str(data.folder / ref.clock) if ref.clock else None,
         clock_form="table",
+        more=tuple((str(data.folder / name), rows) for name, rows in ref.pieces[1:]),
     )
     if ref.shard is None:
         if ref.extra.get("kind") != "video":
@@ -514,7 +515,8 @@ def _media(data: InputDataset, source: str | None, config: Config) -> str | None
 
 
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:
-    n_bytes = sum(size_of(spec.path) for spec in specs)
+    paths = [path for spec in specs for path in (spec.path, *(path for path, _ in spec.more))]
+    n_bytes = sum(map(size_of, paths))
     described = {"streams": [spec.to_json() for spec in specs]}
     root = str(group.records[0][0].folder)
     return Item(group.id, (), n_bytes, described, group.id, root)

@@ -445,6 +445,7 @@ class Run:
 
     def _made(self) -> Made:
         """Say how the data set came to be."""
+        self._entries = journal.shared_digests(self._entries)
         notes: dict[str, journal.InputNote] = {}
         for entry in self._entries.values():
             notes.update(entry.inputs)

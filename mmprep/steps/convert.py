@@ -346,7 +346,7 @@ def _write_tables(
     session: base.Run, items: Sequence[Item], plan: _Plan, cpus: int
 ) -> tuple[list[Outcome], dict[str, StreamSchema]]:
     options = msgspec.to_builtins(plan.options, enc_hook=str)
-    items, looks = _look(session, items, options)
+    items, looks, spans = _look(session, items, options)
     _refuse_doubles(items, plan)
     settler = Settler(
         plan.schema,
@@ -357,20 +357,37 @@ def _write_tables(
     schemas = settler.settle(_by_stream(items, looks))
     _check_units(plan.options, schemas)
     _tell_texts(schemas, session.progress)
-    todo = list(items)
-    done: dict[str, Outcome] = {}
+    todo = [part for item in items for part in _parts(item, spans.get(item.source, ()))]
+    parts, done = todo, dict[tuple[str, int], Outcome]()
     while todo:
         tasks = [_write_task(item, schemas, options) for item in todo]
         threads = max(1, cpus // len(tasks))
         outcomes = session.map(Work(texts.write, {"n_threads": threads}), tasks, label="tables")
-        done |= {item.source: outcome for item, outcome in zip(todo, outcomes, strict=True)}
+        done |= {_key(item): outcome for item, outcome in zip(todo, outcomes, strict=True)}
         widened = _widened(schemas, outcomes, session.progress)
-        todo = [item for item in items if _is_touched(item, widened) and item.source in done]
+        todo = [item for item in parts if _is_touched(item, widened) and _key(item) in done]
         for item in todo:
-            session.supersede(
-                done[item.source], {"widen": (done[item.source].value or {}).get("widen", {})}
-            )
-    return [done[item.source] for item in items if item.source in done], schemas
+            old = done[_key(item)]
+            session.supersede(old, {"widen": (old.value or {}).get("widen", {})})
+    return [done[_key(item)] for item in parts if _key(item) in done], schemas
+
+
+def _parts(item: Item, spans: Sequence[Mapping[str, int]]) -> list[Item]:
+    """Make an item of each part of a long table; any other stays as it is."""
+    if not spans:
+        return [item]
+    return [
+        replace(
+            item,
+            n_bytes=span["end"] - span["begin"],
+            spec={**item.spec, "part": k, "span": dict(span)},
+        )
+        for k, span in enumerate(spans)
+    ]
+
+
+def _key(item: Item) -> tuple[str, int]:
+    return item.source, item.spec.get("part", 0)
 
 
 def _write_schema(
@@ -427,17 +444,19 @@ def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) ->
 
 def _look(
     session: base.Run, items: Sequence[Item], options: dict[str, Any]
-) -> tuple[list[Item], dict[str, dict[str, Any]]]:
-    """Look at the tables: the items that could be read, their streams named, and the schemas."""
+) -> tuple[list[Item], dict[str, dict[str, Any]], dict[str, list[dict[str, int]]]]:
+    """Look at the tables: the items that could be read, their schemas, the parts of long ones."""
     looks: dict[str, dict[str, Any]] = {}
+    spans: dict[str, list[dict[str, int]]] = {}
     for outcome in _probe(session, items, options):
         looks.update((outcome.value or {}).get("schemas", []))
+        spans |= (outcome.value or {}).get("spans", {})
     named = [
         replace(item, spec={**item.spec, "streams": _stream_names(item, looks[item.source])})
         for item in items
         if looks.get(item.source)
     ]
-    return named, looks
+    return named, looks, spans
 
 
 def _stream_names(item: Item, look: Mapping[str, Any]) -> dict[str, str]:
@@ -534,7 +553,8 @@ def _contents(
         names = book.add(value)
         placed |= session.placed(outcome, names)
         for source, fact in value.get("items", {}).items():
-            facts[source] = _renamed(fact, names)
+            renamed = _renamed(fact, names)
+            facts[source] = _joined(facts[source], renamed) if source in facts else renamed
     failed = {(failure.id, failure.source) for failure in session.failures}
     drafts: dict[str, _Draft] = {}
     for claimed in plan.claimed:
@@ -573,6 +593,26 @@ def _renamed(fact: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {**fact, "streams": streams}
 
 
+def _joined(first: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Join the facts of a long table and of its next part."""
+    streams = {
+        name: {**ref, "parts": [*ref.get("parts", []), _table_part(later["streams"][name])]}
+        for name, ref in first["streams"].items()
+    }
+    return {
+        **first,
+        "streams": streams,
+        "duration_s": max(first["duration_s"], later["duration_s"]),
+        "n_rejected": first["n_rejected"] + later["n_rejected"],
+        "notes": list(dict.fromkeys([*first["notes"], *later["notes"]])),
+        "warnings": [*first["warnings"], *later["warnings"]],
+    }
+
+
+def _table_part(ref: dict[str, Any]) -> dict[str, Any]:
+    return {"table": ref["table"], "rows": ref["rows"]}
+
+
 def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
     draft.streams |= {name: _stream_ref(ref) for name, ref in fact["streams"].items()}
     draft.sources |= dict.fromkeys(fact["streams"], claimed.source)
@@ -592,7 +632,7 @@ def _stream_ref(ref: dict[str, Any]) -> StreamRef:
     rate_hz = rate_number(Fraction(ref["rate_hz"])) if ref["rate_hz"] else None
     if "table" in ref:
         table = table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
-        extra = {"kind": ref["kind"]} if "kind" in ref else {}
+        extra = {name: ref[name] for name in ("kind", "parts") if name in ref}
         return msgspec.structs.replace(table, extra=extra)
     shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
     return msgspec.structs.replace(shard, clock=ref["clock"], extra=ref.get("lengths", {}))

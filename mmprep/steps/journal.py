@@ -193,6 +193,26 @@ def unchanged(
     return fresh
 
 
+def shared_digests(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Give each task the digests of its inputs that another one took."""
+    taken = {
+        (path, note.n_bytes, note.mtime_ns, note.inode): note
+        for entry in entries.values()
+        for path, note in entry.inputs.items()
+        if note.digest
+    }
+
+    def known(path: str, note: InputNote) -> InputNote:
+        return taken.get((path, note.n_bytes, note.mtime_ns, note.inode), note)
+
+    return {
+        key: msgspec.structs.replace(
+            entry, inputs={path: known(path, note) for path, note in entry.inputs.items()}
+        )
+        for key, entry in entries.items()
+    }
+
+
 def entry_of(key: str, outcome: Outcome, stamps: Mapping[str, files.FileStamp]) -> Entry:
     """Make the journal's line of a finished task."""
     return Entry(key, note_inputs(stamps, outcome.digests), outcome.value, outcome.failures)

@@ -114,7 +114,9 @@ def _started(opened: Opened, start_ns: int) -> Opened:
 
 
 def _from_table(spec: StreamSpec) -> Opened:
-    stream = tables.read_stream(Path(spec.path), spec.name, rows=spec.rows)
+    pieces = ((spec.path, spec.rows), *spec.more)
+    read = [tables.read_stream(Path(path), spec.name, rows=rows) for path, rows in pieces]
+    stream = tables.join_streams(read) if len(read) > 1 else read[0]
     info = tables.table_info(Path(spec.path))
     texts = tuple(name for name in info.channels if name not in stream.channels)
     if spec.kind == "video":

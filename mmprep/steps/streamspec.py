@@ -33,6 +33,8 @@ class StreamSpec:
         How much too late its stamps are.
     part : str, optional
         Which stream of a raw file that holds several.
+    more : tuple of (path, rows)
+        The further tables of a long one, in order.
     """
 
     name: str
@@ -54,6 +56,7 @@ class StreamSpec:
     unit: str | None = None
     tz: str | None = None
     part: str | None = None
+    more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None
 
     @property

@@ -205,7 +205,8 @@ class Work:
             do = resolve_name(self.do) if isinstance(self.do, str) else self.do
             value = do(job, **self.options)
             wanted = () if self.is_look else task.inputs
-            digests = {path: job.digests.get(path) or digest(path) for path in wanted}
+            left = {path: digest(path) for path in wanted if path not in job.digests}
+            digests = {**job.digests, **left}
         except FATAL as error:
             return Outcome(task.id, None, fatal=error)
         except OSError as error:

@@ -22,6 +22,8 @@ from mmprep.steps.place import ANYWHERE
 from mmprep.steps.tasks import Item, Job
 from mmprep.timebase import NS_PER_S, rate_text
 
+PART_BYTES = 4 << 30  # text that is longer becomes several tables
+
 
 def schema_of(value: dict[str, Any]) -> tables.TableSchema:
     """Read a schema that went through JSON."""
@@ -42,8 +44,8 @@ def _options(item: Item, spec: dict[str, Any]) -> TextOptions:
 
 
 def probe(job: Job) -> dict[str, Any]:
-    """Look at each table of a task and give its schemas."""
-    found = []
+    """Look at each table of a task and give its schemas, and the parts of long ones."""
+    found, spans = [], {}
     for item in job.items():
         with job.attempt(item, "look"):
             claim = msgspec.convert(item.spec["claim"], Claim)
@@ -51,7 +53,10 @@ def probe(job: Job) -> dict[str, Any]:
             schemas = _look(job, item, claim, options)
             looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
             found.append((item.source, looks))
-    return {"schemas": found}
+            if claim.reader == text.READER and item.spec["split"] is None:
+                parts = text.cut(claim, Path(item.spec["root"]), options, PART_BYTES)
+                spans[item.source] = [msgspec.to_builtins(part) for part in parts]
+    return {"schemas": found, "spans": spans}
 
 
 def _look(
@@ -77,6 +82,14 @@ def _writer(findings: Findings) -> Iterator[Writer]:
     item = findings.item
     claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
     options = _options(item, findings.job.task.spec)
+    if item.spec.get("span") is not None:
+        span = msgspec.convert(item.spec["span"], tables.Span)
+        if item.spec["part"]:  # the digest of the file is taken once
+            findings.job.digests |= dict.fromkeys((str(root / name) for name in claim.files), "")
+        yield lambda own, schema, target: text.write(
+            claim, root, own, schema, target, options=options, span=span
+        )
+        return
     if item.spec["split"] is None:
         write_table = TABLE_READERS[claim.reader].write
         yield lambda own, schema, target: write_table(
@@ -106,7 +119,8 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
         with job.attempt(item, "convert"):
             findings = Findings(job, item)
             streams = job.task.spec["streams"]
-            evidence.write(findings, next(iter(streams.values())))
+            if not item.spec.get("part"):
+                evidence.write(findings, next(iter(streams.values())))
             with _writer(findings) as writer:
                 for own, stream in streams.items():
                     evidence.write_own(findings, own, stream)
@@ -146,8 +160,9 @@ def _parts(findings: Findings, streams: Mapping[str, str]) -> list[dict[str, Any
 def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     root = Path(item.spec["root"])
-    name = files.portable(f"tables/{stream}/{item.id}.parquet")
-    rejects = files.portable(f"rejects/{stream}/{item.id}.tsv")
+    item_id = f"{item.id}-{item.spec['part']:05d}" if "part" in item.spec else item.id
+    name = files.portable(f"tables/{stream}/{item_id}.parquet")
+    rejects = files.portable(f"rejects/{stream}/{item_id}.tsv")
     target = tables.Target(
         findings.target(name),
         item.id,

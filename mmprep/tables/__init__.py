@@ -6,15 +6,21 @@ from mmprep.tables.parquet import (
     TableWriter,
     TimeFacts,
     iter_stream,
+    join_streams,
     read_columns,
     read_stream,
     table_info,
     write_stream,
     write_table,
 )
-from mmprep.tables.parse import NULLS, Layout, RateTime
+from mmprep.tables.parse import NULLS, Layout, RateTime, Span
 from mmprep.tables.rejects import RejectsFile
-from mmprep.tables.rowreader import BAD_ROW_POLICIES, ReadOptions, sample_columns
+from mmprep.tables.rowreader import (
+    BAD_ROW_POLICIES,
+    ReadOptions,
+    first_stamp,
+    sample_columns,
+)
 from mmprep.tables.schema import (
     EVIDENCE,
     RESERVED,
@@ -53,6 +59,7 @@ __all__ = [
     "ReadOptions",
     "RejectsFile",
     "Rows",
+    "Span",
     "Spread",
     "TableFacts",
     "TableInfo",
@@ -65,7 +72,9 @@ __all__ = [
     "Widen",
     "conform",
     "declared",
+    "first_stamp",
     "iter_stream",
+    "join_streams",
     "keys_of",
     "merge_schemas",
     "no_unix_time",

@@ -102,9 +102,19 @@ def is_compressed(path: Path) -> bool:
 
 
 def raw_blocks(
-    path: Path, *, n_bytes: int = BLOCK_BYTES, hasher: Hasher | None = None, where: str = ""
+    path: Path,
+    *,
+    n_bytes: int = BLOCK_BYTES,
+    hasher: Hasher | None = None,
+    where: str = "",
+    span: tuple[int, int] | None = None,
 ) -> Generator[bytes]:
     """Read a file in blocks of its decompressed bytes.
+
+    Parameters
+    ----------
+    span : (begin, end), optional
+        Only these bytes of a plain file, `[begin, end)`.
 
     Raises
     ------
@@ -112,18 +122,51 @@ def raw_blocks(
         The compressed data are damaged or cut.
     """
     if not is_compressed(path):
-        yield from _plain(path, n_bytes, hasher)
+        yield from _plain(path, n_bytes, hasher, span)
         return
     with BufferedReader(_Observed(path, hasher), READ_BYTES) as raw:
         yield from _unpacked(raw, path, n_bytes, where or str(path))
 
 
-def _plain(path: Path, n_bytes: int, hasher: Hasher | None) -> Iterator[bytes]:
+def _plain(
+    path: Path, n_bytes: int, hasher: Hasher | None, span: tuple[int, int] | None
+) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as file:
-        while block := file.read(n_bytes):
+        begin, end = span or (0, None)
+        file.seek(begin)
+        while block := file.read(n_bytes if end is None else min(n_bytes, end - file.tell())):
             if hasher is not None:
                 hasher.update(block)
             yield block
+
+
+def count_lines(path: Path, end: int) -> int:
+    """Count the line ends in the first bytes of a plain file."""
+    return sum(block.count(b"\n") for block in raw_blocks(path, span=(0, end)))
+
+
+def line_starts(path: Path, n_bytes: int) -> list[int]:
+    """Find where lines start that cut a plain file into parts of about a size.
+
+    Returns
+    -------
+    list of int
+        For each whole multiple of `n_bytes` the first line start at or after it, in bytes. Empty
+        where lines are too long, or do not end in LF.
+    """
+    size, found = path.stat().st_size, []
+    with path.open("rb", buffering=0) as file:
+        for wanted in range(n_bytes, size, n_bytes):
+            at = wanted - 1
+            file.seek(at)
+            while block := file.read(READ_BYTES):
+                if (cut := block.find(b"\n")) >= 0:
+                    found.append(at + cut + 1)
+                    break
+                at += len(block)
+                if at - wanted > LONGEST_LINE_BYTES:
+                    return []
+    return [start for start in dict.fromkeys(found) if start < size]
 
 
 def _unpacked(raw: BufferedIOBase, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
@@ -258,6 +301,7 @@ def text_blocks(
     n_bytes: int = BLOCK_BYTES,
     hasher: Hasher | None = None,
     where: str = "",
+    span: tuple[int, int] | None = None,
 ) -> Iterator[Block]:
     """Read a text file as blocks of whole lines.
 
@@ -269,7 +313,7 @@ def text_blocks(
     """
     where = where or str(path)
     decoder, kept = _Decoder(encoding), b""
-    raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where)
+    raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where, span=span)
     for data, is_last in _with_end(raw):
         try:
             text = decoder.feed(data, is_last=is_last)

@@ -193,6 +193,8 @@ class TableWriter:
         The source says that there is no rate.
     background : bool
         Encode one row group while the rows of the next one come in; twice the memory.
+    start_ns : int, optional
+        The stamp from which relative times count; default that of the first row.
     """
 
     def __init__(
@@ -205,6 +207,7 @@ class TableWriter:
         irregular: bool = False,
         level: int = COMPRESSION_LEVEL,
         background: bool = False,
+        start_ns: int | None = None,
     ) -> None:
         self._path, self._schema, self._id, self._level = path, schema, item_id, level
         self._rate_hz, self._irregular = rate_hz, irregular
@@ -216,7 +219,7 @@ class TableWriter:
         self._writer: pq.ParquetWriter | None = None
         self._facts = TimeFacts(None, None, rate_hz, schema.time.absolute)
         self._end_ns: int | None = None
-        self._first_ns: int | None = None
+        self._first_ns = start_ns
         self._is_open = False  # the first row group is settled, and with it start and rate
         self.n_rows = 0
         self._raw = pa.schema(

@@ -86,6 +86,21 @@ class RateTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a file: whole lines, from one byte up to another.
+
+    Parameters
+    ----------
+    start_ns : int
+        The first stamp of the whole file, from which relative times count.
+    """
+
+    begin: int
+    end: int
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """How one text file is laid out.
 
@@ -103,6 +118,8 @@ class Layout:
         The header line, to know it when it comes again; empty where there is none.
     numbers : Path, optional
         The file holds but some lines of `where`; these are their numbers, counted from 1: int64.
+    span : Span, optional
+        Only this part of the file is read.
     """
 
     path: Path
@@ -120,6 +137,7 @@ class Layout:
     stamps: StampReader | None = None
     rate: RateTime | None = None
     numbers: Path | None = None
+    span: Span | None = None
 
     @property
     def channels(self) -> dict[str, int]:

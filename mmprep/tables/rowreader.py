@@ -168,6 +168,7 @@ class RowReader:
         self.wanted: dict[str, str] = {}
         self._examples: dict[str, str] = {}
         self.hash = options.hasher() if options.hasher is not None else None
+        self._n_before: int | None = None  # lines before the first one read
 
     def batches(self) -> Iterator[Batch]:
         """Read the file.
@@ -196,14 +197,17 @@ class RowReader:
         return f"xxh3_128:{digest()}" if digest is not None else files.digest(self.layout.path)
 
     def _blocks(self) -> Iterator[Block]:
+        span = self.layout.span
         blocks = feed.text_blocks(
             self.layout.path,
             encoding=self.layout.encoding,
             n_bytes=self.options.block_bytes,
             hasher=self.hash,
             where=self.layout.where,
+            span=(span.begin, span.end) if span is not None else None,
         )
-        for block in skip_lines(blocks, self.layout.n_preamble):
+        n_preamble = self.layout.n_preamble if span is None or not span.begin else 0
+        for block in skip_lines(blocks, n_preamble):
             self.tally.is_cut = bool(
                 block.is_last and block.data and not block.data.endswith(b"\n")
             )
@@ -214,7 +218,7 @@ class RowReader:
         return BlockParser(self.layout, kinds, self._fixed, self.options.on_bad_row).parse(data)
 
     def _account(self, parsed: Parsed) -> None:
-        first_line = self.layout.n_preamble + self.tally.n_lines + 1
+        first_line = self.tally.n_lines + 1
         for reject in parsed.rejects:
             self._reject(replace(reject, line=self._line(reject.line + first_line)))
         for name, misfit in parsed.misfits.items():
@@ -225,6 +229,13 @@ class RowReader:
 
     def _line(self, line: int) -> int:
         """Give the number of a line in the source."""
+        if self._n_before is None:
+            span = self.layout.span
+            if span is None or not span.begin:
+                self._n_before = self.layout.n_preamble
+            else:
+                self._n_before = feed.count_lines(self.layout.path, span.begin)
+        line += self._n_before
         numbers = self.layout.numbers
         if numbers is None:
             return line
@@ -265,6 +276,14 @@ def sample_columns(
             kinds[name] = widest(kinds[name], kind)
         parser = replace(parser, kinds=dict(kinds))
     return tuple(replace(column, kind=kinds[column.name]) for column in columns)
+
+
+def first_stamp(layout: Layout) -> int | None:
+    """Read the first stamp of a file; None where the first rows have none."""
+    parsed = BlockParser(layout, {}, on_bad_row="skip").parse(next(_samples(layout)))
+    if parsed.stamps_ns is None or parsed.is_valid is None or not parsed.is_valid.any():
+        return None
+    return int(parsed.stamps_ns[parsed.is_valid][0])
 
 
 def _samples(layout: Layout) -> Iterator[bytes]:

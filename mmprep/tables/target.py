@@ -30,6 +30,8 @@ class Target:
         Blocks of text parsed side by side; 1 does all in the caller's thread.
     hasher : callable, optional
         Makes a running hash (with `update` and `hexdigest`) that is shown the input's raw bytes.
+    start_ns : int, optional
+        The stamp from which relative times count; default that of the first row.
     """
 
     path: Path
@@ -38,6 +40,7 @@ class Target:
     level: int = COMPRESSION_LEVEL
     n_threads: int = 1
     hasher: Callable[[], Hasher] | None = None
+    start_ns: int | None = None
 
     @property
     def rejects_path(self) -> Path:
@@ -55,6 +58,7 @@ class Target:
             rate_hz=rate_hz,
             irregular=irregular,
             level=self.level,
+            start_ns=self.start_ns,
             background=self.n_threads > 1,
         )
 

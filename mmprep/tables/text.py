@@ -163,7 +163,9 @@ class TextTable:
             The first bad row, where the policy is `fail`; the file is empty or damaged.
         """
         kept = RejectsFile(target.rejects_path)
-        options = ReadOptions(on_bad_row, target.n_threads, block_bytes, target.hasher)
+        is_whole = self.layout.numbers is None and self.layout.span is None
+        hasher = target.hasher if is_whole else None
+        options = ReadOptions(on_bad_row, target.n_threads, block_bytes, hasher)
         columns = (*schema.columns, *self._helpers(schema))
         reader = _TableReader(self, self._strict(columns), options, kept)
         writer = target.writer(schema, rate_hz=self.rate_hz, irregular=self.irregular)
@@ -186,7 +188,7 @@ class TextTable:
             reader.n_rejected,
             kept.close(),
             (*reader.notes, *_notes(reader, writer.n_rows)),
-            {} if self.layout.numbers is not None else {self.layout.where: reader.digest()},
+            {self.layout.where: reader.digest()} if is_whole else {},
         )
 
     def read(self, name: str, on_bad_row: str = "fail") -> Stream:
