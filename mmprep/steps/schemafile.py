@@ -31,7 +31,7 @@ import msgspec
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.timebase import rate
+from mmprep.timebase import rate, rate_text
 
 VERSION = 1
 _HINT = "the README says what a schema file holds; --write-schema writes one"
@@ -183,17 +183,18 @@ def write(schemas: Mapping[str, tables.TableSchema], rates: Mapping[str, Fractio
 
 
 def _text(schema: tables.TableSchema, rate_hz: Fraction | None) -> str:
-    time = schema.time
-    told = TimeSpec(time.unit, time.evidence, time.absolute, time.source_name or None)  # type: ignore[arg-type]
+    told = {name: getattr(schema.time, name) for name in TimeSpec.__struct_fields__}
     columns = ",\n".join(f"    {_line(_column(column))}" for column in schema.columns)
-    rate_line = f'   "rate_hz": "{rate_hz.numerator}/{rate_hz.denominator}",\n' if rate_hz else ""
+    rate_line = f'   "rate_hz": "{rate_text(rate_hz)}",\n' if rate_hz is not None else ""
     return f'{{\n{rate_line}   "time": {_line(told)},\n   "columns": [\n{columns}\n   ]\n  }}'
 
 
-def _column(column: tables.Column) -> ColumnSpec:
-    kind: Any = "float64" if column.kind == "null" else column.kind
-    return ColumnSpec(column.name, kind, column.source_name or None, column.unit)
+def _column(column: tables.Column) -> dict[str, Any]:
+    kind = "float64" if column.kind == "null" else column.kind
+    about = {"source_name": column.source_name, "unit": column.unit}
+    return {"name": column.name, "type": kind, **about}
 
 
-def _line(spec: msgspec.Struct) -> str:
-    return json.dumps(msgspec.to_builtins(spec), ensure_ascii=False)
+def _line(known: Mapping[str, Any]) -> str:
+    filled = {key: value for key, value in known.items() if value not in ("", None)}
+    return json.dumps(filled, ensure_ascii=False)

@@ -251,6 +251,17 @@ def test_schema_is_not_written_where_it_would_be_lost(convert, tmp_path, two, sc
         convert(schema=path, write_schema=path)
 
 
+def test_run_with_nothing_to_do_writes_the_schema_that_the_first_one_decided(convert, tmp_path):
+    path = raw.table(tmp_path / "in/P01/eeg.tsv", n_rows=300_000)
+    text = path.read_text()
+    middle = text.index("\n", int(0.4 * len(text)))  # between the places that a look sees
+    path.write_text(f"{text[:middle]}\n0\toff{text[middle:]}")
+    convert()
+    assert convert(write_schema=str(tmp_path / "s.json")).status == "up-to-date"
+    (column,) = json.loads((tmp_path / "s.json").read_text())["streams"]["eeg"]["columns"]
+    assert column == {"name": "x", "type": "string", "source_name": "x"}
+
+
 def test_run_that_fails_writes_no_schema(convert, tmp_path, two):
     (tmp_path / "in/P03").mkdir()
     (tmp_path / "in/P03/gsr.tsv").write_text("time\tx\n0\t1\t2\n0\n")

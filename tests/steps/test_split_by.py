@@ -93,6 +93,23 @@ def test_workers_change_no_byte(convert, tmp_path, long_table, jobs):
     assert tree(tmp_path / "many") == tree(tmp_path / "one")
 
 
+def test_only_the_file_that_changed_is_split_again(convert, tmp_path, long_table):
+    other = tmp_path / "in/P02/log.csv"
+    other.parent.mkdir()
+    other.write_text(long_table.read_text())
+    convert()
+    tables = tmp_path / "out/tables/log-EDA"
+    inodes = {path.stem: path.stat().st_ino for path in tables.iterdir()}
+    assert convert().status == "up-to-date"
+    other.write_text(long_table.read_text() + f"EDA,{START_MS + 100_000},9\n")
+    assert convert().status == "built"
+    now = {path.stem: path.stat().st_ino for path in tables.iterdir()}
+    assert [now[name] == inodes[name] for name in ("P01", "P02")] == [True, False]
+    assert _table(tmp_path, "log-EDA", name="P02")["value"][-1].as_py() == 9
+    convert("fresh")
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
+
+
 def test_file_is_read_twice_however_many_values_it_has(convert, tmp_path, monkeypatch):
     path = tmp_path / "in/P01/log.csv"
     path.parent.mkdir(parents=True)
