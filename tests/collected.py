@@ -834,7 +834,6 @@ REFUSED: Mapping[str, tuple[str, str]] = {  # pattern -> part of the message, re
     ),
     "audio/wav/*early-eof-no-data.wav": ("cannot read it", "truncated before the data"),
     "biopac/*.acq": (_NO_RECORDING, "AcqKnowledge is no format of ours"),
-    "emotiv/*.arff": (_NO_RECORDING, "ARFF is no format of ours"),
     "edf/invalid-date.edf": ("holds no data record", "no record, and no valid date"),
     "edf/zero-data-records.edf": ("holds no data record", "a header alone"),
     "made/*/truth.json": (_NO_RECORDING, "the right values, no recording"),

@@ -24,6 +24,7 @@ from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES, is_sound
 from mmprep.sources import (
+    arff,
     bids,
     brainvision,
     case,
@@ -53,7 +54,7 @@ from mmprep.steps.place import Layout, Place
 # Asked in this order; each knows its files by what is in them. Any text is `text`'s, so it is last.
 _KNOWN = (
     *(e4, kemocon, faros, polar, everion, garmin, explore, bids, case),
-    *(shimmer, opensignals, emotiv, muse, openbci),
+    *(shimmer, opensignals, emotiv, muse, openbci, arff),
     *(edf, brainvision, mnefiles, xdf, matlab, unpickle),
 )
 TABLE_READERS: Mapping[str, Any] = {module.READER: module for module in (*_KNOWN, text)}
