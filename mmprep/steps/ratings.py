@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,7 @@ def participants(records: Sequence[Record], files: Files) -> Joined:
 
 _DEAP_RATED = ("valence", "arousal", "dominance", "liking")
 _DEAP = ("Participant_id", "Trial", "Experiment_id", *map(str.capitalize, _DEAP_RATED))
+_UNFAMILIAR = ("s02", "s15", "s23")
 _SAME = 0.01  # the files give two digits
 
 
@@ -140,7 +141,17 @@ def deap(records: Sequence[Record], files: Files) -> Joined:
     apart = [r.id for r in records if _clip(r) in clips and not _agrees(r, clips[_clip(r)])]
     found = [_deap_joined(record, shown, clips) for record in records]
     said = f"participant_ratings.csv: other ratings than {len(apart)} trials have ({some(apart)})"
-    return found, [said] if apart else []
+    return found, [*([said] if apart else []), *_unfamiliar(found)]
+
+
+def _unfamiliar(records: Sequence[Record]) -> Iterator[str]:
+    """Say whose familiarity is missing: three people's is, in the published file."""
+    asked = (r for r in records if r.labels.get("familiarity", "") is None)
+    people = list(dict.fromkeys(record.subject or "" for record in asked))
+    if known := [name for name in people if name in _UNFAMILIAR]:
+        yield f"familiarity is missing for {', '.join(known)}, as is known"
+    if odd := [name for name in people if name not in _UNFAMILIAR]:
+        yield f"familiarity is missing for {', '.join(odd)}"
 
 
 def _deap_row(row: Mapping[str, str]) -> Row:

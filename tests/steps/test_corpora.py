@@ -193,8 +193,10 @@ def test_trials_of_deap_join_the_ratings_of_their_clip(root, convert, as_matlab)
 def test_missing_familiarity_of_deap_is_null(root, convert):
     deap(root / "s02.dat")
     ratings(root / "participant_ratings.csv", 2, familiarity="")
-    record = convert("deap").records["s02/01"]
+    found = convert("deap")
+    record = found.records["s02/01"]
     assert record.labels["familiarity"] is None
+    assert "deap: familiarity is missing for s02, as is known" in found.said
     assert (record.labels["valence"], record.extra["site"]) == (1.5, "Twente")
 
 

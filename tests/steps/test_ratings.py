@@ -47,7 +47,8 @@ def test_familiarity_may_have_no_column(tmp_path):
     rated = {"valence": 1.5, "arousal": 2, "dominance": 3, "liking": 4}
     trial = record("s01/07", subject="s01", labels=rated, extra={"trial": 7})
     (found,), said = joined(ratings.deap, tmp_path / "a.csv", [trial])
-    assert (found.labels["familiarity"], found.extra["presented"], said) == (None, 2, [])
+    assert (found.labels["familiarity"], found.extra["presented"]) == (None, 2)
+    assert said == ["familiarity is missing for s01"]
 
 
 def test_questionnaires_without_the_order_of_conditions_are_refused(tmp_path):
