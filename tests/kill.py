@@ -64,3 +64,34 @@ def tree(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and ".mmprep" not in path.parts
     }
+
+
+def opened_by(command: Callable[[], int], folder: Path) -> list[str]:
+    """Run a command in a fork and list the files below a folder that it opened, in order."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        found: list[str] = []
+        _note_opens(str(folder), found)
+        with open(os.devnull, "w") as nothing:  # noqa: PTH123
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+            code = command()
+            os.write(writer, "\0".join([*found, ""]).encode())
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        names = pipe.read().split("\0")[:-1]
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise RuntimeError("the command failed")
+    return names
+
+
+def _note_opens(folder: str, found: list[str]) -> None:
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(f"{folder}/"):
+            found.append(str(arguments[0])[len(folder) + 1 :])
+
+    sys.addaudithook(hook)

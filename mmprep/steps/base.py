@@ -30,12 +30,13 @@ from typing import Any, Protocol
 import msgspec
 
 from mmprep import files
-from mmprep.errors import DataError, TransientError, UsageError
+from mmprep.errors import DataError, SpaceError, TransientError, UsageError
 from mmprep.steps import journal
 from mmprep.steps.contents import RECORD, Contents, Made, Placed, StepName, Written
 from mmprep.steps.tasks import Failure, Item, Outcome, Task, Work, changed_failure
 
 MARK = ".mmprep"
+MANIFEST_BYTES = 1 << 20  # what a data set takes beside its data, at least
 _KEPT_ON_CLEARING = frozenset({MARK})
 
 __all__ = [
@@ -215,8 +216,13 @@ def open_run(
     session = Run(step, dict(options), run, root, engine=engine, progress=progress or Silent())
     try:
         yield session
+    except SpaceError as error:
+        raise session.out_of_space(error) from error
     except OSError as error:
-        raise files.storage_error(error, run.output) from error
+        trouble = files.storage_error(error, run.output)
+        if isinstance(trouble, SpaceError):
+            trouble = session.out_of_space(trouble)
+        raise trouble from error
     finally:
         session.close()
 
@@ -247,6 +253,7 @@ class Run:
         self._places: dict[str, journal.Ledger] = {}
         self._n_items = 0
         self._n_reused = 0
+        self._pace = _Pace()
         self._load()
 
     def close(self) -> None:
@@ -262,11 +269,32 @@ class Run:
             return
         if self.partial.is_dir() and not self.run.dry_run:
             self._hold()
+            journal.mend(self.partial / MARK / "journal.jsonl")
             entries = journal.read(self.partial / MARK / "journal.jsonl")
             self._ledgers.append(journal.Ledger(self.partial, published=False, entries=entries))
         entries = journal.read(self.out / MARK / "committed.jsonl")
         if (self.out / self.step.record).exists():
             self._ledgers.append(journal.Ledger(self.out, published=True, entries=entries))
+
+    def expect(self, n_bytes: int) -> None:
+        """Note about how many bytes the data set will take: said where the disk is full."""
+        self._pace.n_expected = n_bytes
+
+    def out_of_space(self, error: SpaceError) -> SpaceError:
+        """Give back what unfinished tasks hold, and say how many bytes are needed and free."""
+        unfinished = [ledger.entries for ledger in self._ledgers if not ledger.published]
+        kept = {*self._entries, *(key for entries in unfinished for key in entries)}
+        tasks = self.partial / MARK / "tasks"
+        for folder in tasks.iterdir() if tasks.is_dir() else ():
+            if folder.name not in kept:
+                files.remove_tree(folder)
+        reason = error.what.rpartition(", ")[0] or error.what
+        needed, free = self._pace.n_needed, files.free_bytes(self.out)
+        return SpaceError(
+            f"{reason}: about {needed} bytes more are needed, {free} are free",
+            where=str(self.out),
+            hint=error.hint,
+        )
 
     def _hold(self) -> None:
         """Lock OUT.incomplete, made if need be."""
@@ -306,6 +334,9 @@ class Run:
         self._n_reused += len(keyed) - len(todo)
         for key, outcome in found.items():
             self._count(outcome, keyed[key])
+        self._pace.begin(keyed.values())
+        for key, outcome in found.items():
+            self._pace.note(outcome, keyed[key])
         self._execute(work, {key: keyed[key] for key in todo}, stamps, found)
         self.progress.end()
         return [outcome for outcome in found.values() if outcome is not None]
@@ -346,6 +377,7 @@ class Run:
                 self._keep(key, outcome, stamps[key], ledger)
                 found[key] = outcome
                 self._count(outcome, task)
+                self._pace.note(outcome, task)
                 if outcome.failures and not self.run.keep_going:
                     raise FailedItemsError(self.failures, self._n_items)
 
@@ -510,6 +542,36 @@ class Run:
                 files.remove_tree(self.partial)
         files.remove_tree(self.out / MARK / "tasks")
         files.remove_tree(self.out / MARK / "journal.jsonl")
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How far a map is: the bytes read and written, to tell what the rest will take."""
+
+    n_expected: int = 0
+    n_left: int = 0
+    n_read: int = 0
+    n_written: int = 0
+
+    def begin(self, tasks: Iterable[Task]) -> None:
+        """Start a map."""
+        self.n_left, self.n_read, self.n_written = sum(task.n_bytes for task in tasks), 0, 0
+
+    def note(self, outcome: Outcome | None, task: Task) -> None:
+        """Count a task that is done."""
+        if outcome is not None:
+            self.n_left -= task.n_bytes
+            self.n_read += task.n_bytes
+            self.n_written += sum(note.n_bytes for note in journal.file_notes(outcome.value))
+
+    @property
+    def n_needed(self) -> int:
+        """Estimate what the rest takes: as much a byte as what is done did."""
+        if self.n_written:
+            rest = self.n_left * self.n_written // max(self.n_read, 1)
+        else:
+            rest = self.n_expected or self.n_left
+        return max(rest, MANIFEST_BYTES)
 
 
 def _stamps(task: Task) -> dict[str, files.FileStamp]:

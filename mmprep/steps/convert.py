@@ -168,6 +168,7 @@ def run(
         _tell_skipped(plan, session)
         sound_tasks = list(_media_tasks(plan))
         table_items = [_table_item(claimed, plan) for claimed in plan.claimed if claimed.is_table]
+        session.expect(_about_bytes(plan))
         if options.dry_run:
             return session.preview(
                 [*sound_tasks, *_single_tasks(table_items, {})], _about_bytes(plan)

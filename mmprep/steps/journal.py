@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,12 @@ def _decode(line: bytes) -> Entry | None:
         return msgspec.json.decode(line, type=Entry)
     except msgspec.MsgspecError:
         return None
+
+
+def mend(path: Path) -> None:
+    """Cut a torn last line off, so that the next entry does not join it."""
+    with suppress(FileNotFoundError), path.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def append(path: Path, entry: Entry) -> None:

@@ -125,3 +125,16 @@ def test_file_of_the_same_size_is_believed_only_if_published(tmp_path, published
     assert ledger.holds("k1") is believed
     path.write_text("abcd")
     assert not ledger.holds("k1")
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"key": "k2", "inp'])
+def test_entry_after_a_torn_line_is_read(tmp_path, torn):
+    (tmp_path / "j").write_bytes(journal.encode([_entry("k1")]) + torn)
+    journal.mend(tmp_path / "j")
+    journal.append(tmp_path / "j", _entry("k3"))
+    assert list(journal.read(tmp_path / "j")) == ["k1", "k3"]
+
+
+def test_missing_journal_needs_no_mending(tmp_path):
+    journal.mend(tmp_path / "j")
+    assert not (tmp_path / "j").exists()
