@@ -280,11 +280,9 @@ class BlockParser:
         parsed = self._fast(lines, rows, bad)
         return parsed if parsed is not None else self._careful(lines, rows, bad)
 
-    def raw_rows(self, data: bytes, parsed: Parsed) -> tuple[IntArray, IntArray, IntArray]:
-        """Give the line of each row that was kept of a block, and where it begins and ends."""
-        lines = _Lines(data)
-        kept = self._rows(lines)[parsed.rows]
-        return kept, lines.starts[kept], lines.ends[kept]
+    def lines_of(self, data: bytes, parsed: Parsed) -> IntArray:
+        """Give the line of each row that was kept of a block, counted from 0."""
+        return self._rows(_Lines(data))[parsed.rows]
 
     # --- plain lines -------------------------------------------------------------------------
 

@@ -147,30 +147,32 @@ class Spread:
             yield block.data + b"\n" if self.is_cut else block.data
 
     def _account(self, parsed: Parsed, parser: BlockParser, data: bytes, first_line: int) -> None:
-        lines, begins, ends = parser.raw_rows(data, parsed)
+        lines = parser.lines_of(data, parsed)
+        texts = np.array(data.split(b"\n"), dtype=object)[lines]
         names, codes = self._coded(parsed.columns[self._column])
-        no_text = _no_text(data, begins, ends)
+        no_text = _no_text(data, texts)
         codes[list(no_text)] = -1
         bad = [
-            Reject(
-                int(lines[row]),
-                no_text.get(row, f"no value in {self._column!r}"),
-                data[begins[row] : ends[row]],
-            )
-            for row in np.flatnonzero(codes < 0).tolist()
+            Reject(int(lines[k]), no_text.get(k, f"no value in {self._column!r}"), texts[k])
+            for k in np.flatnonzero(codes < 0).tolist()
         ]
         for reject in sorted((*parsed.rejects, *bad), key=lambda reject: reject.line):
             self._reject(replace(reject, line=reject.line + first_line))
         self.n_rows_in += parsed.n_rows_in
         self.n_comments += parsed.n_comments
+        self._share(names, codes, texts, lines + first_line)
+
+    def _share(
+        self, names: list[str], codes: IntArray, texts: NDArray[np.object_], lines: IntArray
+    ) -> None:
+        """Give each value its rows of a block."""
         order = np.argsort(codes, kind="stable")
         cuts = np.searchsorted(codes[order], np.arange(len(names) + 1))
-        for code, name in enumerate(names):
-            rows = order[cuts[code] : cuts[code + 1]]
-            if not rows.size:
-                continue
-            value = self.values.get(name) or self._added(name, int(lines[rows[0]]) + first_line)
-            self._hold(value, _joined(data, begins[rows], ends[rows]), lines[rows] + first_line)
+        for name, begin, end in zip(names, cuts[:-1], cuts[1:], strict=True):
+            rows = order[begin:end]
+            if rows.size:
+                value = self.values.get(name) or self._added(name, int(lines[rows[0]]))
+                self._hold(value, b"\n".join(texts[rows].tolist()) + b"\n", lines[rows])
 
     def _coded(self, cells: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
         """Give the values of a block, in order, and the number of each row's; -1 where missing."""
@@ -232,12 +234,11 @@ class Spread:
             raise self._no_names(f"has {len(self.values)} values in {n_rows} rows", where)
 
 
-def _no_text(data: bytes, begins: IntArray, ends: IntArray) -> dict[int, str]:
+def _no_text(data: bytes, texts: NDArray[np.object_]) -> dict[int, str]:
     """Name the rows of a block that are not UTF-8, and why."""
     if _fault(data) is None:
         return {}
-    found = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
-    faults = ((row, _fault(data[begin:end])) for row, (begin, end) in found)
+    faults = enumerate(map(_fault, texts))
     return {row: fault for row, fault in faults if fault is not None}
 
 
@@ -247,11 +248,3 @@ def _fault(raw: bytes) -> str | None:
     except UnicodeDecodeError as error:
         return f"not UTF-8: byte 0x{raw[error.start]:02x}"
     return None
-
-
-def _joined(data: bytes, begins: IntArray, ends: IntArray) -> bytes:
-    """Join lines of a block, neighbours in one piece."""
-    breaks = np.flatnonzero(begins[1:] != ends[:-1] + 1) + 1
-    firsts = begins[np.concatenate([[0], breaks])].tolist()
-    lasts = ends[np.concatenate([breaks - 1, [-1]])].tolist()
-    return b"".join([data[begin : end + 1] for begin, end in zip(firsts, lasts, strict=True)])
