@@ -325,6 +325,7 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         "streams": dict(claimed.streams),
         "stream": claimed.place.stream if claimed.place else None,
         "is_cut": plan.curated.corpus.is_cut,
+        "triggers": msgspec.to_builtins(plan.curated.corpus.triggers),
         "declared": schemafile.declared(
             claims.own_names(claimed, plan.schema, is_split=is_split),
             plan.schema,

@@ -17,6 +17,7 @@ from pathlib import Path
 from mmprep.manifest.model import Record
 from mmprep.steps import ratings
 from mmprep.steps.place import Place, Shape
+from mmprep.steps.triggers import Triggers
 
 Joined = tuple[list[Record], list[str]]
 
@@ -68,6 +69,8 @@ class Corpus:
         The reader's name of a stream -> its name here.
     is_cut : bool
         Recordings are cut into the trials or conditions that they hold, a record each.
+    triggers : Triggers, optional
+        What tells the trials of recordings whose reader knows of none.
     labels : tuple of LabelFile
     subjects : tuple of str
         All people, as published.
@@ -85,6 +88,7 @@ class Corpus:
     texts: tuple[str, ...] = ()
     streams: Mapping[str, str] = field(default_factory=dict)
     is_cut: bool = False
+    triggers: Triggers | None = None
     labels: tuple[LabelFile, ...] = ()
     subjects: tuple[str, ...] = ()
     groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -115,15 +119,18 @@ _AMIGOS = Corpus(
     ),
 )
 
-# Koelstra et al. 2012 and the readme of the set: 128 Hz, 3 s before each clip.
+# Koelstra et al. 2012 and the readme of the set: 128 Hz, 3 s before each clip. In the original
+# files the channel Status is 4 where a clip begins and 5 after it (as public loaders have it).
 _DEAP_PEOPLE = _people("s{:02d}", 32)
 _DEAP_NAMES = "|".join(_DEAP_PEOPLE)
 _DEAP = Corpus(
     shapes=(
         Shape(f"**/face_video/{{_:{_DEAP_NAMES}}}/{{subject}}_trial{{presented}}.{{ext}}"),
+        Shape(f"**/{{subject:{_DEAP_NAMES}}}.bdf", "{subject}/original", "{subject}/original"),
         Shape(f"**/{{subject:{_DEAP_NAMES}}}.{{ext}}", session="{subject}"),
     ),
     is_cut=True,
+    triggers=Triggers("Status", begin=4, end=5, count=40, number="presented"),
     labels=(LabelFile(Shape("**/participant_ratings.csv"), ratings.deap),),
     subjects=_DEAP_PEOPLE,
     groups={"site": {"Twente": _DEAP_PEOPLE[:22], "Geneva": _DEAP_PEOPLE[22:]}},

@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 
 from mmprep import files, tables
+from mmprep.errors import DataError
 from mmprep.sources import text
-from mmprep.sources.base import Claim, TextOptions, beside
+from mmprep.sources.base import Claim, Part, TextOptions, beside
 from mmprep.steps import evidence
 from mmprep.steps.claims import TABLE_READERS, Claimed
 from mmprep.steps.findings import Findings
 from mmprep.steps.place import ANYWHERE
 from mmprep.steps.tasks import Item, Job
+from mmprep.steps.triggers import Triggers
 from mmprep.timebase import NS_PER_S, rate_text
 
 PART_BYTES = 4 << 30  # text that is longer becomes several tables
@@ -141,20 +143,41 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
 
 def _parts(findings: Findings, streams: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give the recordings in an item that is cut, their streams named as in the data set."""
-    item, options = findings.item, _options(findings.item, findings.job.task.spec)
-    claim = msgspec.convert(item.spec["claim"], Claim)
-    parts = getattr(TABLE_READERS[claim.reader], "parts", None)
-    if parts is None or not item.spec["is_cut"]:
+    item = findings.item
+    if not item.spec["is_cut"]:
         return []
-    if findings.n_rejected:
+    reader = TABLE_READERS[item.spec["claim"]["reader"]]
+    find = _by_reader if hasattr(reader, "parts") else _by_triggers
+    found = find(findings, streams)
+    if found and findings.n_rejected:
         findings.warnings.append(f"{item.source}: rows were rejected, so it is not cut into parts")
         return []
-    found = [msgspec.to_builtins(p) for p in parts(claim, Path(item.spec["root"]), options)]
-    named = [
-        {streams[own]: rows for own, rows in part["rows"].items() if own in streams}
-        for part in found
+    return [msgspec.to_builtins(part) for part in found]
+
+
+def _by_reader(findings: Findings, streams: Mapping[str, str]) -> list[Part]:
+    item = findings.item
+    claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
+    options = _options(item, findings.job.task.spec)
+    return [
+        replace(part, rows={streams[own]: r for own, r in part.rows.items() if own in streams})
+        for part in TABLE_READERS[claim.reader].parts(claim, root, options)
     ]
-    return [{**part, "rows": rows} for part, rows in zip(found, named, strict=True)]
+
+
+def _by_triggers(findings: Findings, streams: Mapping[str, str]) -> list[Part]:
+    """Look for the corpus's triggers in the tables that were written."""
+    if findings.item.spec["triggers"] is None:
+        return []
+    known = msgspec.convert(findings.item.spec["triggers"], Triggers)
+    for stream, ref in findings.streams.items():
+        table = findings.target(ref["table"])
+        if known.column in tables.table_info(table).channels:
+            try:
+                return known.parts(table, stream, findings.item.source)
+            except DataError as error:
+                findings.warnings.append(f"{error}, so it is not cut into parts")
+    return []
 
 
 def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_threads: int) -> None:

@@ -227,6 +227,53 @@ def test_face_videos_of_deap_go_by_the_order_of_presentation(root, convert):
     assert (record.labels["valence"], record.extra["clip"]) == (2.5, 2)
 
 
+def biosemi(path, codes, rate_hz=16):
+    """A BDF of two channels: GSR1 counts the samples, Status holds the codes."""
+    channels = [("GSR1", "Ohm"), ("Status", "Boolean")]
+    n, n_records = len(channels), len(codes) // rate_hz
+    limits = [-8388608, 8388607]
+    fields = [(16, [c[0] for c in channels]), (80, ["", ""]), (8, [c[1] for c in channels])]
+    fields += [(8, [limit] * n) for limit in (*limits, *limits)]
+    fields += [(80, ["", ""]), (8, [rate_hz] * n), (32, ["", ""])]
+    head = b"\xffBIOSEMI" + b" " * 160 + b"01.01.1010.00.00"
+    head += b"".join(f"{v!s:<{w}}".encode() for v, w in ((256 * (n + 1), 8), ("24BIT", 44)))
+    head += b"".join(f"{v!s:<{w}}".encode() for v, w in ((n_records, 8), (1, 8), (n, 4)))
+    head += b"".join(f"{v!s:<{w}}".encode() for w, values in fields for v in values)
+    status = np.array(codes, np.int64) | 0x110000
+    records = [
+        column[k * rate_hz : (k + 1) * rate_hz]
+        for k in range(n_records)
+        for column in (np.arange(len(codes)), status)
+    ]
+    whole = np.concatenate(records).astype("<i4")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head + whole.view(np.uint8).reshape(-1, 4)[:, :3].tobytes())
+
+
+def shows(n):
+    """A second of code 1, then of each trial a second of 3, two of 4, one of 5."""
+    return [1] * 16 + ([3] * 16 + [4] * 32 + [5] * 16) * n
+
+
+def test_original_recordings_of_deap_are_cut_by_their_triggers(root, convert):
+    biosemi(root / "data_original/s01.bdf", shows(40))
+    ratings(root / "participant_ratings.csv", 1)
+    found = convert("deap")
+    assert len(found.records) == 40
+    record = found.records["s01/original/03"]
+    assert (record.subject, record.duration_s, record.session) == ("s01", 2.0, record.id)
+    assert (record.labels["valence"], record.extra["clip"]) == (2.5, 2)
+    first = 16 + 2 * 64 + 16
+    assert found.values(record.id, "signal", "GSR1").tolist() == list(range(first, first + 32))
+
+
+def test_original_recording_of_deap_with_other_triggers_stays_whole(root, convert):
+    biosemi(root / "s01.bdf", shows(39))
+    found = convert("deap")
+    assert list(found.records) == ["s01/original"]
+    assert "39 trials by Status, not 40, so it is not cut into parts" in found.said
+
+
 # DREAMER ------------------------------------------------------------------------------------------
 
 
