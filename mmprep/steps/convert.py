@@ -42,7 +42,7 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.claims import Claimed
-from mmprep.steps.columns import Look, Settler, StreamSchema
+from mmprep.steps.columns import POLICIES, Look, Settler, StreamSchema
 from mmprep.steps.corpora import CORPORA
 from mmprep.steps.curate import Curated, Lost
 from mmprep.steps.inputs import Inputs, expand
@@ -135,7 +135,12 @@ class Config:
 
 
 def _check_names(config: Config) -> None:
-    """Refuse zones and encodings that do not exist."""
+    """Refuse zones, encodings and policies that do not exist."""
+    if config.on_column_change not in POLICIES:
+        raise UsageError(
+            f"{config.on_column_change!r} is none of {', '.join(POLICIES)}",
+            where="--on-column-change",
+        )
     if config.tz is not None and config.tz not in zoneinfo.available_timezones():
         raise UsageError(f"there is no zone {config.tz!r}", where="--tz", hint="as in Europe/Rome")
     try:

@@ -191,6 +191,11 @@ def test_files_whose_columns_differ_among_themselves(convert, tmp_path, two):
         convert(on_column_change="fail")
 
 
+def test_policy_that_is_none_is_a_usage_error(convert, two):
+    with pytest.raises(UsageError, match="--on-column-change: 'keep' is none of add, fail, drop"):
+        convert(on_column_change="keep")
+
+
 def test_streams_that_the_schema_does_not_name_are_looked_at(convert, tmp_path, two, schema):
     raw.table(tmp_path / "in/P01/gsr.tsv")
     convert(schema=schema(("x", "float64")))
