@@ -422,7 +422,8 @@ class Run:
         key = outcome.task_id
         ledger, entry = self._places[key], self._entries[key]
         notes = journal.file_notes(entry.value)
-        final = {note.path: names.get(note.path, note.path) for note in notes}
+        given = {**(entry.value or {}).get("names", {}), **names}
+        final = {note.path: given.get(note.path, note.path) for note in notes}
         placed = {
             final[note.path]: Placed(ledger.place(key, note), note.n_bytes, note.sha256)
             for note in notes

@@ -40,14 +40,12 @@ class Findings:
     warnings: list[str] = field(default_factory=list)
 
     def target(self, name: str) -> Path:
-        """Give the path of a file to write, its folder made."""
-        path = self.job.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        """Give the path to write a file of the data set to."""
+        return self.job.target(name)
 
     def written(self, name: str) -> None:
         """Note a file that has been written."""
-        self.files.append(FileNote.of(self.job.folder, name).row())
+        self.files.append(FileNote.of(self.job.folder, self.job.target(name).name).row())
 
     def lasts(self, duration_s: float) -> None:
         """Note how long a stream lasts; the longest counts."""

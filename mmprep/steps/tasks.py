@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
@@ -147,6 +147,17 @@ class Job:
             lost_failure(item, *task.lost[item.id]) for item in task.items if item.id in task.lost
         ]
         self.digests: dict[str, str] = {}
+        self._targets: dict[str, Path] = {}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The files that were given targets: name in the folder -> name in the data set."""
+        return {path.name: name for name, path in self._targets.items()}
+
+    def target(self, name: str) -> Path:
+        """Give the path in the folder for a file of the data set, always the same one."""
+        numbered = f"{len(self._targets)}{PurePosixPath(name).suffix}"
+        return self._targets.setdefault(name, self.folder / numbered)
 
     def items(self) -> Iterator[Item]:
         """Go through the items, telling the engine which one is at work."""
@@ -204,6 +215,7 @@ class Work:
             job.folder.mkdir(parents=True, exist_ok=True)
             do = resolve_name(self.do) if isinstance(self.do, str) else self.do
             value = do(job, **self.options)
+            value |= {"names": job.names} if job.names else {}
             wanted = () if self.is_look else task.inputs
             left = {path: digest(path) for path in wanted if path not in job.digests}
             digests = {**job.digests, **left}

@@ -99,7 +99,7 @@ def _writer(findings: Findings) -> Iterator[Writer]:
         )
         return
     rejects = files.portable(f"rejects/{item.spec['split']}/{item.id}.tsv")
-    kept = tables.RejectsFile(findings.job.folder / rejects)
+    kept = tables.RejectsFile(findings.target(rejects))
     try:
         with TemporaryDirectory(dir=findings.job.folder) as folder:
             found = text.split(claim, root, options, Path(folder), take=kept)
@@ -189,7 +189,7 @@ def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_th
     target = tables.Target(
         findings.target(name),
         item.id,
-        rejects=findings.job.folder / rejects,
+        rejects=findings.target(rejects),
         level=task.spec["options"]["compression_level"],
         n_threads=n_threads,
         hasher=files.running_digest,
