@@ -10,7 +10,7 @@ from tests.bench import made
 from tests.bench.measure import Note, Row, Size, compare, mmprep, peer, tree_bytes
 
 CORPUS_BYTES = 1.2e12
-SMALL_BYTES, N_LARGE = 150_000, 4
+SMALL_BYTES, N_LARGE = 500_000, 2
 
 
 def rows(place: Path, size: Size) -> Iterator[Row | Note]:
@@ -72,7 +72,7 @@ def _small(place: Path, size: Size) -> Iterator[Row | Note]:
     source, out, duck = place / "small", place / "small-out", place / "small-duckdb"
     made.tables(source, size.n_small, min(SMALL_BYTES, size.table_bytes))
     yield from compare(
-        f"convert {size.n_small} tables of 150 kB",
+        f"convert {size.n_small} tables of 500 kB",
         mmprep("convert", source, "-o", out, writes=out),
         [peer("DuckDB loop", "duckdb_loop", source, duck, needs=("duckdb",), writes=duck)],
         size,

@@ -60,7 +60,7 @@ class Size:
     with_peers: bool = True
 
 
-FULL = Size(5, 300_000_000, 200, 2000, 400, 1200, 20_000)
+FULL = Size(5, 1_000_000_000, 2000, 2000, 400, 1200, 20_000)
 QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 2_000)
 TINY = Size(0, 100_000, 2, 2, 2, 12, 4, with_peers=False)
 

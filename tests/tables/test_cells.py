@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mmprep.tables.parse import BlockParser, Layout, Parsed
@@ -17,6 +17,7 @@ from mmprep.tables.stamps import stamp_reader
 _cells = pytest.importorskip("mmprep.tables._cells", reason="installed without a compiler")
 
 NULLS = (b"", b"NaN", b"-nan", b"-999")
+relaxed = settings(deadline=None)
 DIGITS = st.text("0123456789", min_size=1, max_size=24)
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
@@ -41,6 +42,7 @@ def values(text: str, kind: str = "f", **how):
     return np.frombuffer(found[1][0][3], np.float64 if kind == "f" else np.int64).tolist()
 
 
+@relaxed
 @given(NUMBERS)
 @example("9007199254740991")
 @example("9007199254740992")
@@ -75,6 +77,7 @@ def test_doubtful_floats_give_the_block_up(text):
     assert values(f"{text}\n" + "0\n" * 9) is None
 
 
+@relaxed
 @given(st.integers(-(2**63) - 2, 2**63 + 1))
 def test_integers(number):
     text = f"{number}\n" + "1\n" * 8
@@ -92,6 +95,7 @@ def test_what_is_no_integer_gives_the_block_up(text):
     assert values(f"{text}\n" + "0\n" * 9, "i") is None
 
 
+@relaxed
 @given(st.decimals(-(10**9), 10**9, places=11), st.sampled_from([0, 3, 6, 9]))
 def test_stamps_are_rounded_half_to_even(number, scale):
     expected = int(number.scaleb(scale).quantize(Decimal(1), ROUND_HALF_EVEN))
@@ -146,6 +150,7 @@ def test_arguments_out_of_range_are_refused():
 CELLS = st.one_of(NUMBERS, st.sampled_from(["n/a", "on", "a b", "#N/A", "NULL", "é"]))
 
 
+@relaxed
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=12),
     st.lists(st.sampled_from(["null", "int64", "float64", "string"]), min_size=2, max_size=2),
@@ -177,6 +182,7 @@ def _assert_same(one: Parsed, other: Parsed) -> None:
         column.validate(full=True)
 
 
+@relaxed
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=8))
 def test_the_kinds_that_cells_need_are_those_of_the_careful_way(rows):
     data = "".join("\t".join(row) + "\n" for row in rows).encode()
