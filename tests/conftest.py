@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from mmprep import run_align, run_convert, run_mfcc, run_split
 from mmprep.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("COLLECTED", ROOT.parent / "shared" / "data"))
+
+settings.register_profile("calm", deadline=None)  # a machine under load is no fault
+settings.load_profile("calm")
 
 
 @pytest.fixture
