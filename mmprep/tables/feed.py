@@ -27,7 +27,7 @@ import pyarrow as pa
 from mmprep.errors import DataError
 
 BLOCK_BYTES = 4 << 20
-READ_BYTES = 1 << 20
+READ_BYTES, SMALL_BYTES = 1 << 20, 64 << 10
 LONGEST_LINE_BYTES = 64 << 20
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -61,6 +61,22 @@ class Block:
 
     data: bytes
     is_last: bool
+
+
+@dataclass(slots=True)
+class Salvage:
+    """What is left of a packed file that is damaged or cut.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong; empty while all is well.
+    rest : bytes
+        The line that the damage cuts.
+    """
+
+    reason: str = ""
+    rest: bytes = b""
 
 
 class _Observed(RawIOBase):
@@ -108,6 +124,7 @@ def raw_blocks(
     hasher: Hasher | None = None,
     where: str = "",
     span: tuple[int, int] | None = None,
+    salvage: Salvage | None = None,
 ) -> Generator[bytes]:
     """Read a file in blocks of its decompressed bytes.
 
@@ -115,17 +132,19 @@ def raw_blocks(
     ----------
     span : (begin, end), optional
         Only these bytes of a plain file, `[begin, end)`.
+    salvage : Salvage, optional
+        Takes note of damage, after all that can be read.
 
     Raises
     ------
     DataError
-        The compressed data are damaged or cut.
+        The compressed data are damaged or cut, and nobody takes note of it.
     """
     if not is_compressed(path):
         yield from _plain(path, n_bytes, hasher, span)
         return
     with BufferedReader(_Observed(path, hasher), READ_BYTES) as raw:
-        yield from _unpacked(raw, path, n_bytes, where or str(path))
+        yield from _unpacked(raw, path, n_bytes, where or str(path), salvage)
 
 
 def _plain(
@@ -169,34 +188,56 @@ def line_starts(path: Path, n_bytes: int) -> list[int]:
     return [start for start in dict.fromkeys(found) if start < size]
 
 
-def _unpacked(raw: BufferedIOBase, path: Path, n_bytes: int, where: str) -> Iterator[bytes]:
+def _unpacked(
+    raw: BufferedIOBase, path: Path, n_bytes: int, where: str, salvage: Salvage | None
+) -> Iterator[bytes]:
     kind = path.suffix.lower()
     try:
         file = _OPENERS[kind](raw)
-        while block := file.read(n_bytes):
-            yield block
-        while raw.read(n_bytes):  # what follows the data counts for the hash
-            pass
+        yield from _pieces(file, n_bytes)
     except _DAMAGE as error:
-        raise DataError(
-            f"the {kind[1:]} data are damaged or cut: {error}",
-            where=where,
-            hint="fetch the file again; nothing of it was kept",
-        ) from error
+        said = f"the {kind[1:]} data are damaged or cut: {error}"
+        if salvage is None:
+            hint = "fetch the file again, or keep what can be read by --on-bad-row skip"
+            raise DataError(said, where=where, hint=hint) from error
+        salvage.reason = said
+    while raw.read(n_bytes):  # what follows the data counts for the hash
+        pass
+
+
+def _pieces(file: Any, n_bytes: int) -> Iterator[bytes]:
+    """Read a packed file in equal pieces, before damage as many bytes as there are."""
+    taken, n_taken = [], 0
+    read, size = (file.read1, READ_BYTES) if hasattr(file, "read1") else (file.read, SMALL_BYTES)
+    try:
+        while piece := read(min(size, n_bytes - n_taken)):
+            taken.append(piece)
+            n_taken += len(piece)
+            if n_taken == n_bytes:
+                yield b"".join(taken)
+                taken, n_taken = [], 0
+    except _DAMAGE:
+        if taken:
+            yield b"".join(taken)
+        raise
+    if taken:
+        yield b"".join(taken)
 
 
 def head(path: Path, n_bytes: int, where: str = "") -> bytes:
     """Read the first bytes of a file, decompressed; fewer only where it ends.
 
-    A file that is cut or damaged later than that is not noticed here.
+    Damage is noticed here only where nothing can be read.
     """
-    taken, n_taken = [], 0
-    with closing(raw_blocks(path, n_bytes=n_bytes, where=where)) as blocks:
+    taken, n_taken, salvage = [], 0, Salvage()
+    with closing(raw_blocks(path, n_bytes=n_bytes, where=where, salvage=salvage)) as blocks:
         for block in blocks:
             taken.append(block)
             n_taken += len(block)
             if n_taken >= n_bytes:
                 break
+    if salvage.reason and not taken:
+        raise DataError(salvage.reason, where=where or str(path), hint="fetch the file again")
     return b"".join(taken)[:n_bytes]
 
 
@@ -302,8 +343,14 @@ def text_blocks(
     hasher: Hasher | None = None,
     where: str = "",
     span: tuple[int, int] | None = None,
+    salvage: Salvage | None = None,
 ) -> Iterator[Block]:
     """Read a text file as blocks of whole lines.
+
+    Parameters
+    ----------
+    salvage : Salvage, optional
+        Takes note of damage to packed data; the lines before it are read.
 
     Raises
     ------
@@ -313,17 +360,21 @@ def text_blocks(
     """
     where = where or str(path)
     decoder, kept = _Decoder(encoding), b""
-    raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where, span=span)
+    raw = raw_blocks(path, n_bytes=n_bytes, hasher=hasher, where=where, span=span, salvage=salvage)
     for data, is_last in _with_end(raw):
+        is_damaged = salvage is not None and bool(salvage.reason)
         try:
-            text = decoder.feed(data, is_last=is_last)
+            text = decoder.feed(data, is_last=is_last and not is_damaged)
         except UnicodeDecodeError as error:
             raise DataError(
                 f"the text is not {encoding}: {error.reason} at byte {error.start} of a block",
                 where=where,
                 hint="say its encoding by --encoding",
             ) from error
-        cut = len(text) if is_last else text.rfind(b"\n") + 1
+        cut = len(text) if is_last and not is_damaged else text.rfind(b"\n") + 1
+        if salvage is not None and is_damaged and is_last:
+            salvage.rest = text[cut:] if cut else kept + text
+            kept = kept if cut else b""
         if cut or is_last:
             yield Block(b"".join((kept, memoryview(text)[:cut])), is_last)
             kept = text[cut:]

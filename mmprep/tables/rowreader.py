@@ -169,6 +169,7 @@ class RowReader:
         self._examples: dict[str, str] = {}
         self.hash = options.hasher() if options.hasher is not None else None
         self._n_before: int | None = None  # lines before the first one read
+        self.salvage = feed.Salvage() if options.on_bad_row != "fail" else None
 
     def batches(self) -> Iterator[Batch]:
         """Read the file.
@@ -187,6 +188,7 @@ class RowReader:
                 self._account(parsed)
                 if not self.wanted:
                     yield self._batch(parsed, first_row)
+        self._account_rest()
         self.tally.check(self.layout.where, self.options.on_bad_row)
         if self.wanted:
             raise Widen(self.wanted, examples=self._examples)
@@ -205,6 +207,7 @@ class RowReader:
             hasher=self.hash,
             where=self.layout.where,
             span=(span.begin, span.end) if span is not None else None,
+            salvage=self.salvage,
         )
         n_preamble = self.layout.n_preamble if span is None or not span.begin else 0
         for block in skip_lines(blocks, n_preamble):
@@ -226,6 +229,14 @@ class RowReader:
             where = f"{self.layout.where}:{self._line(misfit.line + first_line)}: {misfit.text!r}"
             self._examples.setdefault(name, where)
         self.tally.add(parsed)
+
+    def _account_rest(self) -> None:
+        """Keep the line that damage cuts; with `null` it is no row either."""
+        if self.salvage is None or not self.salvage.rest:
+            return
+        line = self._line(self.tally.n_lines + 1)
+        self._reject(Reject(line, "the line is cut by the damage", self.salvage.rest))
+        self.tally.n_rows_in += self.options.on_bad_row == "skip"
 
     def _line(self, line: int) -> int:
         """Give the number of a line in the source."""

@@ -104,6 +104,7 @@ class Spread:
         self.values: dict[str, ValueRows] = {}
         self.n_rows_in = self.n_rejected = self.n_comments = 0
         self.is_cut = False
+        self._salvage = feed.Salvage() if on_bad_row != "fail" else None
         self._read(block_bytes)
 
     @property
@@ -115,6 +116,8 @@ class Spread:
     def notes(self) -> tuple[str, ...]:
         """What is worth saying of the file."""
         cut = ("the last line has no line end: its last value may be cut",) * self.is_cut
+        if self._salvage is not None and self._salvage.reason:
+            cut = (f"{self._salvage.reason}; what comes before was kept, the rest is lost",)
         if not self.n_comments:
             return cut
         said = f"{self.n_comments} lines below the header start with # and were taken for comments"
@@ -130,6 +133,10 @@ class Spread:
             first_line += parsed.n_lines
             if self._n_held > HELD_BYTES:
                 self._flush()
+        if self._salvage is not None and self._salvage.rest:
+            cut = Reject(first_line, "the line is cut by the damage", self._salvage.rest)
+            self._reject(cut)
+            self.n_rows_in += 1
         self._flush()
         self._check()
 
@@ -141,6 +148,7 @@ class Spread:
             n_bytes=block_bytes,
             hasher=self._hash,
             where=layout.where,
+            salvage=self._salvage,
         )
         for block in skip_lines(blocks, layout.n_preamble):
             self.is_cut = bool(block.is_last and block.data and not block.data.endswith(b"\n"))

@@ -422,6 +422,8 @@ def no_unix_time(where: str) -> DataError:
 
 def _notes(reader: _TableReader, n_rows: int) -> Iterator[str]:
     tally: Tally = reader.tally
+    if reader.salvage is not None and reader.salvage.reason:
+        yield f"{reader.salvage.reason}; {n_rows} rows before that were kept, the rest is lost"
     if tally.is_cut:
         yield "the last line has no line end: its last value may be cut"
     if tally.n_comments:
