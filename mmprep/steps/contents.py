@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +150,8 @@ class Written:
 
 
 def _dataset(made: Made, contents: Contents, texts: Mapping[str, bytes], n_bytes: int) -> Dataset:
+    from importlib.metadata import version
+
     shards = {shard.path for part in contents.modalities.values() for shard in part.shards}
     entries = {
         name: FileEntry(bytes=placed.n_bytes, sha256=placed.sha256)
