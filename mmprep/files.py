@@ -1,7 +1,8 @@
-"""Bytes on disk: hashes, fingerprints, links, syncs, the exchange of two folders, locks.
+"""Bytes on disk: inputs, hashes, fingerprints, links, syncs, the exchange of two folders, locks.
 
 Rules
 -----
+- Inputs are opened and measured here, and nowhere else: a path may go through an archive.
 - Inputs are told by xxh3_128 (11 GB/s), outputs by sha256 (users can check by `sha256sum -c`).
 - What must appear whole is written beside its place, synced, then renamed over it.
 - `sync` and `exchange` announce themselves to audit hooks (`mmprep.sync`, `mmprep.exchange`),
@@ -23,10 +24,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import xxhash
 
+from mmprep import archives
+from mmprep.archives import AnyPath
 from mmprep.errors import DataError, MmprepError, SpaceError, TransientError, UsageError
 
 try:
@@ -38,20 +43,46 @@ BLOCK_BYTES = 1 << 17  # what is read stays in the processor's cache until it is
 SPACE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 SYNC_FILE_RANGE_WRITE = 2
+WHOLE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What tells an unchanged file without reading it."""
+    """What tells an unchanged file without reading it.
+
+    Parameters
+    ----------
+    mtime_ns, inode : int
+        Of the file; of a member of an archive those of the archive.
+    archive_bytes : int
+        The size of the archive around it; 0 where there is none.
+    """
 
     n_bytes: int
     mtime_ns: int
     inode: int
+    archive_bytes: int = 0
 
 
-def stamp(path: str | Path) -> FileStamp:
-    """Read size, modification time and inode of a file."""
-    status = os.stat(path)
+def stamp(path: AnyPath) -> FileStamp:
+    """Read size, modification time and inode of a file.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    DataError
+        It lies in an archive that is refused.
+    """
+    try:
+        status = os.stat(path)
+    except (NotADirectoryError, FileNotFoundError):
+        place = archives.split(path)
+        known = archives.entry(*place) if place is not None else None
+        if place is None or known is None:
+            raise
+        status = os.stat(place[0])
+        return FileStamp(known.n_bytes, status.st_mtime_ns, status.st_ino, status.st_size)
     return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
@@ -67,9 +98,209 @@ def last_suffix(name: str) -> str:
     return f".{end}" if stem and end else ""
 
 
-def blocks(path: str | Path, n_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+def open_input(path: AnyPath, buffering: int = -1) -> BinaryIO:
+    """Open an input for reading; it may be a member of an archive.
+
+    Parameters
+    ----------
+    buffering : int
+        0 for none, as of `open`.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    DataError
+        It lies in an archive that is refused, or is a member that can't be read.
+    """
+    try:
+        return open(path, "rb", buffering=buffering)
+    except (NotADirectoryError, FileNotFoundError):
+        place = archives.split(path)
+        if place is None:
+            raise
+        member = archives.open_member(*place)
+    return cast(BinaryIO, BufferedReader(member) if buffering else member)
+
+
+class Watched(RawIOBase):
+    """A member for libraries that swallow errors: it ends at an error, and keeps it."""
+
+    def __init__(self, path: AnyPath) -> None:
+        self.name = str(path)
+        self._file = open_input(path, buffering=0)
+        self._fault: DataError | None = None
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that any place can be gone to."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Give the place."""
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as much as there is."""
+        try:
+            return int(self._file.readinto(buffer))  # type: ignore[attr-defined]
+        except DataError as error:
+            self._fault = error
+            return 0
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+        super().close()
+
+    def check(self) -> None:
+        """Raise the error that reading ended at, if there was one."""
+        if self._fault is not None:
+            raise self._fault
+
+
+@contextmanager
+def watched(path: AnyPath) -> Iterator[BinaryIO]:
+    """Open an input for a library that swallows errors; that of a member is raised at the end."""
+    if not is_member(path):
+        with open_input(path) as file:
+            yield file
+        return
+    raw = Watched(path)
+    try:
+        with BufferedReader(raw) as member:
+            yield cast(BinaryIO, member)
+    finally:
+        raw.check()
+
+
+def read_input(path: AnyPath) -> bytes:
+    """Read an input that is small.
+
+    Raises
+    ------
+    OSError, DataError
+        As `open_input`; or it is no small file.
+    """
+    with open_input(path) as file:
+        data = file.read(WHOLE_BYTES)
+    if len(data) == WHOLE_BYTES:
+        raise DataError(f"is larger than {WHOLE_BYTES >> 20} MiB", where=str(path))
+    return data
+
+
+def read_text(path: AnyPath) -> str:
+    """Read a small input that is UTF-8, its line ends as LF.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        It is not.
+    OSError, DataError
+        As `read_input`.
+    """
+    text = read_input(path).decode("utf-8-sig")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_member(path: AnyPath) -> bool:
+    """Say whether a path goes through an archive."""
+    found = archives.split(path)
+    return found is not None and bool(found[1])
+
+
+def on_disk(path: AnyPath) -> str:
+    """Give the file that holds an input: itself, or the archive around it."""
+    found = archives.split(path)
+    return found[0] if found is not None else str(path)
+
+
+def is_file(path: AnyPath) -> bool:
+    """Say whether there is such an input."""
+    if os.path.isfile(path):
+        return True
+    found = archives.split(path)
+    return found is not None and archives.entry(*found) is not None
+
+
+def exists(path: AnyPath) -> bool:
+    """Say whether there is such a file or folder, be it in an archive."""
+    return os.path.exists(path) or is_file(path) or is_folder(path)
+
+
+def is_folder(path: AnyPath) -> bool:
+    """Say whether a path is a folder, an archive that can be read, or a folder in one.
+
+    An archive that is refused is a file, and whoever reads it says why.
+    """
+    if os.path.isdir(path):
+        return True
+    found = archives.split(path)
+    if found is None:
+        return False
+    archive, member = found
+    try:
+        names = archives.names(archive)
+    except DataError:
+        return False
+    return not member or any(name.startswith(f"{member}/") for name in names)
+
+
+def names_in(folder: AnyPath) -> list[str]:
+    """Name the files of a folder, sorted, hidden ones left out."""
+    if os.path.isdir(folder):
+        with os.scandir(folder) as found:
+            names = [entry.name for entry in found if entry.is_file()]
+        return sorted(name for name in names if not name.startswith("."))
+    inner = [name.removeprefix(f"{folder}/") for name in members(folder)]
+    return [name for name in inner if "/" not in name]
+
+
+def members(folder: AnyPath) -> list[str]:
+    """Give the paths of all files of an archive, or of a folder in one: files of a folder first.
+
+    Raises
+    ------
+    DataError
+        The archive is refused.
+    """
+    found = archives.split(folder)
+    if found is None:
+        return []
+    archive, inner = found
+    start = f"{inner}/" if inner else ""
+    names = [name for name in archives.names(archive) if name.startswith(start)]
+    return [f"{archive}/{name}" for name in sorted(names, key=_walk_order)]
+
+
+def _walk_order(name: str) -> list[tuple[bool, str]]:
+    """Order names as a walk over folders does: files, then the folders beside them."""
+    *folders, last = name.split("/")
+    return [*((True, folder) for folder in folders), (False, last)]
+
+
+def plain_name(root: Path, name: str) -> str:
+    """Give a name below a root, the suffixes of the archives in it left out."""
+    if not archives.may_pass(name):
+        return name
+    parts = name.split("/")
+    for n, part in enumerate(parts, 1):
+        end = archives.suffix_of(part)
+        if end and archives.is_archive(root.joinpath(*parts[:n])):
+            return "/".join([*parts[: n - 1], part[: -len(end)], *parts[n:]])
+    return name
+
+
+def blocks(path: AnyPath, n_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Read a file block by block."""
-    with open(path, "rb", buffering=0) as file:
+    with open_input(path, buffering=0) as file:
         while block := file.read(n_bytes):
             yield block
 
@@ -79,7 +310,7 @@ def running_digest() -> xxhash.xxh3_128:
     return xxhash.xxh3_128()
 
 
-def digest(path: str | Path) -> str:
+def digest(path: AnyPath) -> str:
     """Fingerprint an input: `xxh3_128:` and 32 hex digits."""
     state = running_digest()
     for block in blocks(path):

@@ -6,6 +6,7 @@ import sys
 
 LAYERS = [  # lowest first
     {"errors"},
+    {"archives"},
     {"timebase", "files"},
     {"signals"},
     {"tables", "media"},

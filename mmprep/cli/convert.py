@@ -101,7 +101,8 @@ _audio = options.chain(
 def command(**given: Any) -> None:
     """Turn raw tables, audio and video into Parquet, float32 shards and a manifest.
 
-    INPUT is a file or a folder. Tables become tables/<stream>/<id>.parquet with exact
+    INPUT is a file, a folder, or a zip or tar, which is read as a folder without being
+    unpacked. Tables become tables/<stream>/<id>.parquet with exact
     nanosecond stamps, sound becomes memory-mappable shards, of a video its frame times
     become a table; video is not re-encoded.
     """

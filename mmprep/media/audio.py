@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.media.edits import edit_samples, itunes_samples
 from mmprep.media.files import (
@@ -183,7 +184,7 @@ class _WavSource:
     def __init__(self, path: MediaPath, header: Header, wav: WavData) -> None:
         self.n_errors, self.stamp_error_s = 0, 0.0
         self._wav = wav
-        self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file: Any = files.open_input(path, buffering=0)
         self._file.seek(wav.offset)
         self.info = AudioInfo(
             rate_hz=wav.rate_hz,
@@ -218,8 +219,9 @@ class _SoundFileSource:
         import soundfile
 
         self.n_errors, self.stamp_error_s = 0, 0.0
+        self._watched = files.Watched(path) if files.is_member(path) else None
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
-        self._file = soundfile.SoundFile(os.fsencode(Path(path).absolute()))
+        self._file = soundfile.SoundFile(self._watched or os.fsencode(Path(path).absolute()))
         # soundfile seeks after each block; DWVW cannot, and FLAC would decode again.
         self._file.seekable = lambda: False
         self.info = AudioInfo(
@@ -242,6 +244,8 @@ class _SoundFileSource:
                 piece = self._file.read(count, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError as error:
                 raise _BrokenError from error
+            if self._watched is not None:
+                self._watched.check()
             if len(piece):
                 yield piece if order is None else np.ascontiguousarray(piece[:, order])
             n_left = n_left - count if len(piece) == count else 0

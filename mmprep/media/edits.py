@@ -19,6 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import BinaryIO
 
+from mmprep import files
+
 MAX_BOXES = 100_000
 
 
@@ -38,7 +40,7 @@ def edit_samples(path: Path, track_id: int, rate_hz: int) -> int | None:
         floor(ticks * rate_hz / ticks_per_s); where a tick is longer than a sample, one tick more.
         None: no edit list, or one that says nothing.
     """
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         film = _Box(b"", 0, file.seek(0, 2))
         moov = _inner(file, film, b"moov")
         head = _body(file, _inner(file, moov, b"mvhd"))

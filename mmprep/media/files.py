@@ -6,7 +6,6 @@ the `file` protocol alone and a list of demuxers that read one file each.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -14,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def checked(path: MediaPath) -> Path:
     """
     absolute = Path(path).absolute()
     try:
-        status = absolute.stat()
+        n_bytes = files.stamp(absolute).n_bytes
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError("no such file", where=str(path)) from error
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {_reason(error)}", where=str(path)) from error
-    if not stat.S_ISREG(status.st_mode):
+    if not files.is_file(absolute):
         raise UsageError("not a file", where=str(path), hint="name one audio or video file")
-    if status.st_size == 0:
+    if n_bytes == 0:
         raise DataError("the file is empty (0 bytes)", where=str(path), hint="copy it again")
     return absolute
 
@@ -98,7 +98,8 @@ def open_container(path: MediaPath) -> InputContainer:
     with ffmpeg_errors(path):
         try:
             return av.open(
-                f"file:{name}",
+                files.open_input(name) if files.is_member(name) else f"file:{name}",
+                "r",
                 container_options={"protocol_whitelist": "file", "format_whitelist": DEMUXERS},
                 metadata_errors="replace",
             )

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from mmprep import files
 from mmprep.errors import DataError
 
 SAMPLED_WAV = frozenset({1, 3, 6, 7})  # PCM, float, A-law, u-law
@@ -132,7 +133,7 @@ def read_header(path: Path) -> Header:
         The file cannot be opened, or holds samples that no decoder here reads right.
     """
     try:
-        with path.open("rb") as file:
+        with files.open_input(path) as file:
             return _header(file, path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.signals import Stream
 from mmprep.sources import base
@@ -116,7 +116,7 @@ def _sidecars(path: str, name: _Name, root: Path) -> list[str]:
         here = file_of(root, folder)
         mine = [
             (one["entities"].count("-"), one.string)
-            for one in map(_SIDECAR.match, sorted(entry.name for entry in here.glob("*.json")))
+            for one in map(_SIDECAR.match, files.names_in(here))
             if one is not None and one["suffix"] == name.suffix
             if set(filter(None, one["entities"].split("_"))) <= set(name.entities)
         ]
@@ -128,7 +128,7 @@ def _channels(path: str, name: _Name, root: Path) -> list[str]:
     if name.suffix != "motion":
         return []
     other = PurePosixPath(path).with_name("_".join([*name.entities, "channels.tsv"])).as_posix()
-    return [other] if file_of(root, other).is_file() else []
+    return [other] if files.is_file(file_of(root, other)) else []
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _table(files: Sequence[str], root: Path, options: TextOptions) -> TextTable:
 
 def _json(path: Path, where: str) -> dict[str, Any]:
     try:
-        said = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=str)
+        said = json.loads(files.read_text(path), parse_float=str)
     except ValueError as error:
         raise DataError(f"no JSON: {error}", where=where) from error
     if not isinstance(said, dict):
@@ -298,7 +298,7 @@ def _channel_rows(about: _About) -> list[dict[str, str]]:
     """Read `*_channels.tsv`; without it the channels are numbered."""
     if about.channels is None:
         return [{"name": f"column_{k + 1}"} for k in range(_n_cells(about))]
-    text = file_of(about.root, about.channels).read_text(encoding="utf-8-sig")
+    text = files.read_text(file_of(about.root, about.channels))
     lines = [line.split("\t") for line in text.splitlines() if line.strip()]
     header = [cell.strip() for cell in lines[0]] if lines else []
     if "name" not in header:

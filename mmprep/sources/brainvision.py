@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources.base import (
     NOTE_COLUMNS,
@@ -70,7 +70,7 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
 
 
 def _is_header(path: Path) -> bool:
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         return _SIGNATURE.match(file.read(64)) is not None
 
 
@@ -165,7 +165,7 @@ _Sections = Mapping[str, Mapping[str, str]]
 
 
 def _sections(path: Path) -> _Sections:
-    raw = path.read_bytes()
+    raw = files.read_input(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -193,7 +193,7 @@ def _companion(header: Path, named: str, suffixes: tuple[str, ...]) -> Path | No
         return None
     last = PurePosixPath(named.replace("$b", header.stem).replace("\\", "/")).name
     tries = [header.with_name(last), *(header.with_suffix(suffix) for suffix in suffixes)]
-    return next((path for path in tries if path.is_file()), None)
+    return next((path for path in tries if files.is_file(path)), None)
 
 
 def _open(header: Path, where: str) -> _Recording:
@@ -206,7 +206,7 @@ def _open(header: Path, where: str) -> _Recording:
     channels = _channels(sections.get("channel infos", {}), common, where)
     dtype = _dtype(binary, where)
     markers = _markers(marks)
-    n_rows, rest = divmod(samples.stat().st_size, dtype.itemsize * len(channels))
+    n_rows, rest = divmod(files.stamp(samples).n_bytes, dtype.itemsize * len(channels))
     if n_rows == 0:
         raise DataError("holds no sample", where=str(samples))
     rate_hz = _rate_hz(common, where)
@@ -350,7 +350,7 @@ def _give(
 ) -> None:
     resolutions = [channel.resolution for channel in recording.channels]
     step = max(1, BLOCK_BYTES // (8 * len(names)))
-    with recording.samples.open("rb") as file:
+    with files.open_input(recording.samples) as file:
         for begin in range(0, recording.n_rows, step):
             end = min(begin + step, recording.n_rows)
             data = _read(file, recording, begin, end).astype(np.float64) * resolutions

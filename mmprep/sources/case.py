@@ -23,7 +23,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources import base
 from mmprep.sources.base import OWN, Claim, Finder, Looks, Part, TextOptions, beside, file_of
@@ -197,7 +197,7 @@ def parts(claim: Claim, root: Path, options: TextOptions) -> list[Part]:
 
 def _runs(path: Path) -> Iterator[tuple[int, int, int]]:
     """Give (video, begin, end), in rows, of each stretch of one video."""
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         next(file)
         cells = (line.rpartition(b",")[2].strip() for line in file if line.strip())
         begin = 0

@@ -28,12 +28,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from io import TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, IntArray
 
@@ -110,7 +112,7 @@ def read(path: Path, unit: str | None = None) -> Evidence:
 
 def _content(path: Path) -> Iterator[tuple[int, str]]:
     """Give the lines that say something, with their numbers; a header may follow a `#`."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with TextIOWrapper(files.open_input(path), "utf-8-sig", "replace") as file:
         for number, line in enumerate(file, 1):
             text = line.strip()
             if text.startswith("#") and _form_of(_cells(text[1:].strip())) is None:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources.base import (
     Claim,
@@ -85,7 +85,7 @@ def is_e4(path: Path) -> bool:
 
 
 def _first_text(path: Path) -> str:
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         raw = file.read(HEAD_BYTES)
     return feed.decode(raw, "utf-8").decode("utf-8", "replace")
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources.base import (
     NOTE_COLUMNS,
@@ -158,7 +158,7 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
 
 def is_edf(path: Path) -> bool:
     """Say whether a file begins with the header of EDF or BDF."""
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         head = file.read(FIXED_BYTES)
     if head[:8] not in _VERSIONS or len(head) < FIXED_BYTES:
         return False
@@ -204,7 +204,7 @@ def _columns(channels: Sequence[_Channel]) -> tuple[Column, ...]:
 def _read_header(path: Path, where: str, options: TextOptions) -> _File:
     if not is_edf(path):
         raise DataError("no header of EDF or BDF", where=where)
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         fixed = file.read(FIXED_BYTES)
         n_channels = int(fixed[252:256])
         raw = file.read(FIXED_BYTES * n_channels)
@@ -285,7 +285,7 @@ def _number(text: str) -> float:
 
 def _n_records(path: Path, fixed: bytes, n_bytes: int, where: str) -> tuple[int, list[str]]:
     """Count the whole records of the file."""
-    left = path.stat().st_size - _head_bytes(int(fixed[252:256]))
+    left = files.stamp(path).n_bytes - _head_bytes(int(fixed[252:256]))
     n_records, rest = divmod(max(left, 0), n_bytes) if n_bytes else (0, 0)
     if n_records == 0:
         raise DataError("holds no data record", where=where, hint="leave it out with --exclude")
@@ -369,7 +369,7 @@ def _give_notes(file: _File, start_ns: int, take: Callable[[Rows], None], notes:
 def _records(file: _File) -> Iterator[_Records]:
     """Read the records, some at a time [shape=(n, record_bytes)]."""
     step = max(1, BLOCK_BYTES // file.record_bytes)
-    with file.path.open("rb") as raw:
+    with files.open_input(file.path) as raw:
         raw.seek(file.header_bytes)
         for begin in range(0, file.n_records, step):
             n = min(step, file.n_records - begin)

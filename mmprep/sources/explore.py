@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources import base
 from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
@@ -80,7 +80,7 @@ _HEADERS: dict[str, Callable[[list[str]], bool]] = {
 
 def _facts(path: Path) -> dict[str, str]:
     """Read `x_Meta.csv`; empty if it is none."""
-    if not path.is_file():
+    if not files.is_file(path):
         return {}
     rows = list(csv.DictReader(base.first_lines(path)))
     return rows[0] if rows and set(rows[0]) >= _META_COLUMNS else {}

@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources import base
 from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
@@ -80,10 +80,10 @@ def _is_meta(path: Path) -> bool:
 
 
 def _meta(path: Path, where: str) -> Meta:
-    if not path.is_file():
+    if not files.is_file(path):
         return Meta()
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json.loads(files.read_text(path))
         rates = {name: rate(value, where=where) for name, value in said["sample_freqs"].items()}
         return Meta(str(said["start_time"]), rates, dict(said.get("units", {})))
     except (ValueError, KeyError, AttributeError, TypeError) as error:

@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources import base
 from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of
@@ -76,7 +76,7 @@ def _subjects(path: str, root: Path) -> list[str]:
     """Find the table of people, in a folder above."""
     folders = (parent.as_posix() for parent in PurePosixPath(path).parents)
     known = (beside(folder, SUBJECTS) for folder in folders)
-    return [name for name in known if file_of(root, name).is_file()][:1]
+    return [name for name in known if files.is_file(file_of(root, name))][:1]
 
 
 def is_kemocon(path: Path) -> bool:

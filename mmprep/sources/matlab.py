@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.sources.base import Claim, Finder, Looks, Part, TextOptions, beside, file_of
 from mmprep.sources.trials import TRIALS, TRIALS_NOTE, Trials, TrialStream, deap_trials
@@ -87,7 +88,7 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
 
 def _kind(path: Path) -> str | None:
     """Say which set a file belongs to."""
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         head = file.read(128)
     if head.startswith(_V73):
         return next((kind for kind, name in _NAMES.items() if name.match(path.name)), None)
@@ -101,8 +102,9 @@ def _variables(path: Path) -> set[str]:
     from scipy.io import whosmat
 
     try:
-        return {name for name, _, _ in whosmat(path)}
-    except _ERRORS:
+        with files.open_input(path) as file:
+            return {name for name, _, _ in whosmat(file)}
+    except (*_ERRORS, DataError):
         return set()
 
 
@@ -146,22 +148,35 @@ def _trials(claim: Claim, root: Path) -> Trials:
 
 
 def _content(path: Path, where: str) -> Mapping[str, Any]:
-    stamp = path.stat()
-    return _loaded(path, where, stamp.st_size, stamp.st_mtime_ns)
+    stamp = files.stamp(path)
+    return _loaded(path, where, stamp.n_bytes, stamp.mtime_ns)
 
 
 @lru_cache(maxsize=1)  # the streams of a file are written one after another
 def _loaded(path: Path, where: str, n_bytes: int, mtime_ns: int) -> Mapping[str, Any]:
     from scipy.io import loadmat
 
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         is_hdf = file.read(len(_V73)) == _V73
-    read = _pymatreader(where) if is_hdf else loadmat
-    options = {} if is_hdf else {"simplify_cells": True}
     try:
-        content: Mapping[str, Any] = read(str(path), **options)
+        if is_hdf:
+            return _read_hdf(path, where)
+        with files.open_input(path) as file:
+            content: Mapping[str, Any] = loadmat(file, simplify_cells=True)
     except _UNREADABLE as error:
         raise DataError(f"cannot be read: {error}", where=where) from error
+    return content
+
+
+def _read_hdf(path: Path, where: str) -> Mapping[str, Any]:
+    read = _pymatreader(where)
+    if files.is_member(path):
+        raise DataError(
+            "is a file of MATLAB 7.3, which can't be read inside an archive",
+            where=where,
+            hint="unpack the archive, and convert the folder",
+        )
+    content: Mapping[str, Any] = read(str(path))
     return content
 
 
@@ -295,7 +310,7 @@ _MATRIX, _COMPRESSED = 14, 15
 
 def _n_people(path: Path) -> int:
     """Read the size of the first field, `Data`; the published number where that can't be."""
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         raw = file.read(HEAD_BYTES)
     try:
         return _size_of_data(_first_matrix(raw[128:])) or N_PEOPLE

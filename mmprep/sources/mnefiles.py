@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources.base import (
     NOTE_COLUMNS,
@@ -88,11 +88,11 @@ def _first_of(name: str, names: Sequence[str]) -> str:
 
 def is_raw(path: Path) -> bool:
     """Say whether a file is FIF and announces raw data."""
-    opened = gzip.open if path.name.lower().endswith(".gz") else Path.open
+    is_packed = path.name.lower().endswith(".gz")
     try:
-        with opened(path, "rb") as file:
-            return _announces_raw(file)
-    except (OSError, EOFError):
+        with files.open_input(path) as raw:
+            return _announces_raw(gzip.GzipFile(fileobj=raw) if is_packed else raw)
+    except (OSError, EOFError, DataError):
         return False
 
 
@@ -164,6 +164,12 @@ class _Recording:
 def _open(path: Path, where: str) -> _Recording:
     import mne
 
+    if files.is_member(path):
+        raise DataError(
+            "is a FIF file, which MNE can't read inside an archive",
+            where=where,
+            hint="unpack the archive, and convert the folder",
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with _located(where):

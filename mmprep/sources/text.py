@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources.base import (
     OWN,
@@ -122,8 +122,8 @@ def cut(claim: Claim, root: Path, options: TextOptions, n_bytes: int) -> tuple[t
     """
     (name,) = claim.files
     path = file_of(root, name)
-    size = path.stat().st_size
-    if size <= n_bytes or feed.is_compressed(path):
+    size = files.stamp(path).n_bytes
+    if size <= n_bytes or feed.is_compressed(path) or files.is_member(path):
         return ()
     layout = sniff(path, name, _declared(claim, options)).table.layout
     start_ns = tables.first_stamp(layout)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.sources.base import Claim, Finder, Looks, Part, TextOptions, beside, file_of
 from mmprep.sources.trials import TRIALS, Trials, deap_trials
@@ -139,14 +139,14 @@ def unpickled(path: Path, where: str) -> Any:
     DataError
         It asks for anything else, or is damaged.
     """
-    stamp = path.stat()
-    return _unpickled(path, where, stamp.st_size, stamp.st_mtime_ns)
+    stamp = files.stamp(path)
+    return _unpickled(path, where, stamp.n_bytes, stamp.mtime_ns)
 
 
 @lru_cache(maxsize=1)  # the streams of a file are written one after another
 def _unpickled(path: Path, where: str, n_bytes: int, mtime_ns: int) -> Any:
     try:
-        with path.open("rb") as file:
+        with files.open_input(path) as file:
             return _Unpickler(file, encoding="latin1").load()
     except pickle.UnpicklingError as error:
         raise DataError(
@@ -174,7 +174,7 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
 
 
 def _looks(pattern: re.Pattern[str], path: Path) -> bool:
-    with path.open("rb") as file:
+    with files.open_input(path) as file:
         head = file.read(HEAD_BYTES)
     is_pickle = head[:1] == b"\x80" or head[:2] in {b"(d", b"}q"}
     return is_pickle and any(key in head for key in _KEYS[pattern])

@@ -30,7 +30,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import tables
+from mmprep import files, tables
 from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of, pick
@@ -94,14 +94,17 @@ def _suffix(name: str) -> str:
 
 def is_xdf(path: Path) -> bool:
     """Say whether a file begins as XDF does."""
-    with suppress(OSError, EOFError), _opened(path) as file:
+    with suppress(OSError, EOFError, DataError), _opened(path) as file:
         return bool(file.read(len(_MAGIC)) == _MAGIC)
     return False
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file, unpacked; what pyxdf swallows of a member's damage is raised at the end."""
     is_packed = path.name.lower().endswith((".gz", ".xdfz"))
-    return gzip.open(path, "rb") if is_packed else path.open("rb")
+    with files.watched(path) as raw:
+        yield gzip.GzipFile(fileobj=raw) if is_packed else raw
 
 
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
@@ -350,10 +353,10 @@ def _give(
     import pyxdf
 
     sink = _Sink(known, names, take)
-    with _listening("pyxdf") as said:
+    with _listening("pyxdf") as said, _opened(path) as file:
         try:
             pyxdf.load_xdf(
-                str(path),
+                file,
                 select_streams=[known.number],
                 on_chunk=sink.on_chunk,
                 synchronize_clocks=False,

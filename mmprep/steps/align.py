@@ -267,7 +267,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
     given = dict(_pair(setting, "--stream") for setting in settings)
     if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
         raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
-    if not Path(path).is_file():
+    if not files.is_file(path):
         raise UsageError("does not exist", where=path)
     form = _form(path, part, given.get("kind"))
     if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
@@ -323,7 +323,7 @@ def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Stre
     for text in config.clock:
         name, value = _of_stream(text, "--clock", found)
         path, _, unit = value.partition(",unit=")
-        if not Path(path).is_file():
+        if not files.is_file(path):
             raise UsageError("does not exist", where=path)
         whole = str(Path(path).absolute())
         found[name] = replace(found[name], clock=whole, clock_unit=unit or None)

@@ -149,7 +149,7 @@ class Depfile:
 
     def write(self, inputs: Iterable[str]) -> None:
         """Write the rule, unless the same one stands there: its folder may be a watched one."""
-        text = files.depfile(self.target, map(self.named, inputs)).encode()
+        text = files.depfile(self.target, map(self.named, map(files.on_disk, inputs))).encode()
         if self.path.is_file() and self.path.read_bytes() == text:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -600,7 +600,7 @@ def _checked(outcome: Outcome, task: Task, before: Mapping[str, files.FileStamp]
 def _stamp_now(path: str) -> files.FileStamp | None:
     try:
         return files.stamp(path)
-    except OSError:
+    except (OSError, DataError):
         return None
 
 

@@ -6,24 +6,24 @@ Rules
 - Tables: id = the file's folder (its stem at the root), stream = its stem. A file that holds
   several streams, sound and video: id = the path less its suffix, streams as the reader calls
   them. A layout overrides both.
-- An item that is the root takes the root's name.
+- An item that is the root takes the root's name. Ids leave the suffixes of archives out.
 - Beside `x.EXT`, `x.ptp.tsv` or `x.clock.tsv` is its clock evidence, `x.frames.tsv` its frame
   times.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmprep import files
+from mmprep import archives, files
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES, is_sound
 from mmprep.sources import (
+    archive,
     arff,
     bids,
     brainvision,
@@ -53,6 +53,7 @@ from mmprep.steps.place import Layout, Place
 
 # Asked in this order; each knows its files by what is in them. Any text is `text`'s, so it is last.
 _KNOWN = (
+    archive,
     *(e4, kemocon, faros, polar, everion, garmin, explore, bids, case),
     *(shimmer, opensignals, emotiv, muse, openbci, arff),
     *(edf, brainvision, mnefiles, xdf, matlab, unpickle),
@@ -153,11 +154,10 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
             where=inputs.path(refused[0]),
             hint=f"tried: {', '.join(TABLE_READERS)}, sound, video",
         )
-    placed = [_placed(claim, inputs, layout) for claim in sorted(found, key=_order)]
+    found.sort(key=_order(inputs.root))
+    placed = [_placed(claim, inputs, layout) for claim in found]
     claimed = tuple(one for one in placed if one is not None)
-    skipped += [
-        c.id_path for c, one in zip(sorted(found, key=_order), placed, strict=True) if not one
-    ]
+    skipped += [c.id_path for c, one in zip(found, placed, strict=True) if not one]
     if found and not claimed and layout is not None:
         raise DataError(
             f"none of {len(inputs.names)} files fits the layout, as {found[0].id_path}",
@@ -174,8 +174,9 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
     return Claims(claimed, tuple(skipped))
 
 
-def _order(claim: Claim) -> tuple[str, ...]:
-    return tuple(claim.id_path.split("/"))
+def _order(root: Path) -> Callable[[Claim], tuple[str, ...]]:
+    """Order claims as their ids, so that an archive stands where its folder would."""
+    return lambda claim: tuple(files.plain_name(root, claim.id_path).split("/"))
 
 
 def _by_folder(names: Sequence[str]) -> dict[str, list[str]]:
@@ -241,21 +242,22 @@ def _whole(folder: str, name: str) -> str:
 
 
 def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | None:
-    stem = claim.id_path.removesuffix(claim.suffix)
-    place = layout.place(stem or inputs.root.name, claim.suffix) if layout else None
-    if layout is not None and place is None:
+    path = claim.id_path.removesuffix(claim.suffix)
+    stem, root_name = files.plain_name(inputs.root, path), _root_name(inputs.root)
+    place = layout.place(stem or root_name, claim.suffix) if layout else None
+    if layout is not None and place is None and claim.reader != archive.READER:
         if claim.id_path in inputs.named:
             raise UsageError("does not fit the layout", where=inputs.path(claim.id_path))
         return None
     own = _stream_names(claim, inputs.root)
     is_single = own == (claim.stem,)
-    item_id, session, stream = _names(claim, place, stem, inputs.root.name, is_single=is_single)
+    item_id, session, stream = _names(claim, place, stem, root_name, is_single=is_single)
     streams = {claim.stem: stream} if is_single else {name: name for name in own}
     if layout is not None and place is not None:
         renamed = {name: layout.streams.get(name) or stream_name(name, place) for name in own}
         streams = streams if is_single else renamed
     n_bytes = sum(size_of(inputs.path(name)) for name in claim.files)
-    clock = _clock(inputs.root, stem) if claim.id_path else None
+    clock = _clock(inputs.root, path) if claim.id_path else None
     return Claimed(claim, item_id, session, stream, streams, n_bytes, place, clock)
 
 
@@ -328,11 +330,16 @@ def _stream_names(claim: Claim, root: Path) -> tuple[str, ...]:
     return ()
 
 
+def _root_name(root: Path) -> str:
+    return files.plain_name(root.parent, root.name)
+
+
 def _clock(root: Path, stem: str) -> str | None:
-    for end in CLOCK_COMPANIONS:
-        if os.path.isfile(files.join(root, f"{stem}{end}")):  # noqa: PTH113 - for every item
-            return f"{stem}{end}"
-    return None
+    """Find the clock evidence beside an item; that of an archive may leave its suffix out."""
+    end = archives.suffix_of(stem)
+    stems = (stem, stem.removesuffix(end)) if end and files.is_folder(root / stem) else (stem,)
+    tries = [f"{one}{end}" for end in CLOCK_COMPANIONS for one in stems]
+    return next((name for name in tries if files.is_file(files.join(root, name))), None)
 
 
 def _refuse_doubles(claimed: Sequence[Claimed]) -> None:

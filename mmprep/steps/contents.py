@@ -27,7 +27,7 @@ from mmprep.manifest.model import (
     label_name,
 )
 from mmprep.steps.journal import InputNote
-from mmprep.steps.tasks import Failure
+from mmprep.steps.tasks import Failure, digest
 
 RECORD = "dataset.json"
 
@@ -206,7 +206,7 @@ def count_splits(records: Iterable[Record]) -> dict[str, int]:
 def _input_lines(root: Path, inputs: Mapping[str, InputNote | None]) -> bytes:
     rows = []
     for path, note in inputs.items():
-        text = (note.digest if note else "") or files.digest(path)
+        text = (note.digest if note else "") or digest(path) or None
         size = note.n_bytes if note else files.stamp(path).n_bytes
         rows.append({"name": _input_name(path, root), "bytes": size, "digest": text})
     return _lines(sorted(rows, key=lambda row: str(row["name"])))

@@ -455,13 +455,15 @@ def _look(
     """Look at the tables: the items that could be read, their schemas, the parts of long ones."""
     looks: dict[str, dict[str, Any]] = {}
     spans: dict[str, list[dict[str, int]]] = {}
+    failed: set[str] = set()
     for outcome in _probe(session, items, options):
         looks.update((outcome.value or {}).get("schemas", []))
         spans |= (outcome.value or {}).get("spans", {})
+        failed |= {failure.source for failure in outcome.failures}
     named = [
         replace(item, spec={**item.spec, "streams": _stream_names(item, looks[item.source])})
         for item in items
-        if looks.get(item.source)
+        if looks.get(item.source) and item.source not in failed
     ]
     return named, looks, spans
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from mmprep import files
 from mmprep.manifest.model import Record
 from mmprep.steps.corpora import Corpus, LabelFile
 from mmprep.steps.inputs import Inputs
@@ -122,7 +123,10 @@ def _spans(names: Sequence[str], people: Sequence[str]) -> str:
 
 
 def _label_files(kind: LabelFile, inputs: Inputs) -> dict[Path, Place]:
-    places = ((inputs.root / name, kind.shape.place(name, "")) for name in inputs.names)
+    places = (
+        (inputs.root / name, kind.shape.place(files.plain_name(inputs.root, name), ""))
+        for name in inputs.names
+    )
     return {path: place for path, place in places if place is not None}
 
 

@@ -6,6 +6,8 @@ Rules
   one). Names below it use forward slashes.
 - A walk is sorted, follows links to files only, and leaves out hidden names, pipes and devices,
   data sets and outputs of mmprep. A file that is named is always taken.
+- A zip or tar is a folder, its members are files in it. One that can't be read, or lies in another
+  one, is a file. One that `--exclude` names is not opened.
 - `-` reads standard input, relative to `--root`: paths, or lines of a manifest. Where the root is a
   data set, these name its records; elsewhere their sources are taken.
 - `--include` and `--exclude` are matched against the name below the root and the last part of it;
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mmprep import files
+from mmprep import archives, files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest import codec
 from mmprep.manifest.model import Record
@@ -85,19 +87,26 @@ def expand(
     datasets = tuple(_dataset_of(path) for path in paths if _is_dataset(path))
     raw = [path for path in paths if not _is_dataset(path)]
     top = _absolute(root) if root is not None else _common_root(raw or list(datasets))
-    found = dict(_files(raw, output))
+    found = dict(_files(raw, _LeftOut(_outputs(output), top, tuple(exclude))))
     names = {name: named for path, named in found.items() if (name := _below(path, top))}
     kept = [name for name in names if chosen(name, include, exclude)]
     _check_utf8(kept, top)
     for name in kept:
         size_of(files.join(top, name))  # a link that leads nowhere is found before any work
     folders = {os.path.dirname(path) for path, named in found.items() if not named}  # noqa: PTH120
+    folders = {_on_disk(path) for path in folders}
     folders |= {str(path) for path in raw if path.is_dir()}
     if datasets and not raw and (include or exclude):
         hint = "choose streams by DATASET#STREAM, records by manifest lines on standard input"
         raise UsageError("they choose raw files", where="--include, --exclude", hint=hint)
     named = frozenset(name for name in kept if names[name])
     return Inputs(top, tuple(kept), named, tuple(sorted(folders)), datasets, frozenset(ids))
+
+
+def _on_disk(folder: str) -> str:
+    """Give a folder, or the one around the archive in which it lies."""
+    archive = files.on_disk(folder)
+    return folder if archive == folder and os.path.isdir(folder) else os.path.dirname(archive)  # noqa: PTH112, PTH120
 
 
 def _check_utf8(names: Sequence[str], root: Path) -> None:
@@ -176,7 +185,7 @@ def _existing(argument: str) -> Path:
     path = _absolute(argument)
     hint = "check the path, or the folder you are in"
     try:
-        exists = path.exists()
+        exists = path.exists() or files.exists(path)
     except OSError as error:
         raise UsageError(f"{error.strerror}", where=argument, hint=hint) from error
     if not exists:
@@ -203,7 +212,7 @@ def _dataset_of(path: Path) -> Path:
 
 
 def _common_root(paths: Sequence[Path]) -> Path:
-    folders = [str(path if path.is_dir() else path.parent) for path in paths]
+    folders = [str(path if files.is_folder(path) else path.parent) for path in paths]
     return Path(os.path.commonpath(folders)) if folders else Path.cwd()
 
 
@@ -219,26 +228,66 @@ def _below(path: str, root: Path) -> str:
         ) from error
 
 
-def _files(paths: Sequence[Path], output: Path | None) -> Iterator[tuple[str, bool]]:
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """What a walk does not go into.
+
+    Parameters
+    ----------
+    paths : frozenset of str
+        Outputs.
+    root : Path
+        Below which archives are named for `exclude`.
+    """
+
+    paths: frozenset[str]
+    root: Path
+    exclude: tuple[str, ...]
+
+    def holds(self, path: str) -> bool:
+        """Say whether an archive is left out."""
+        name = os.path.relpath(path, self.root)
+        return not chosen(Path(name).as_posix(), (), self.exclude)
+
+
+def _files(paths: Sequence[Path], left_out: _LeftOut) -> Iterator[tuple[str, bool]]:
     """Give (path, named by the caller) of every file, each once, named ones first of all."""
-    named = {str(path) for path in paths if not path.is_dir()}
+    named = {str(path) for path in paths if not files.is_folder(path)}
     seen: set[str] = set()
     for path in paths:
-        for name in _walk(path, output) if path.is_dir() else (str(path),):
+        is_file = str(path) in named
+        for name in (str(path),) if is_file else _walk(str(path), left_out):
             if name not in seen:
                 seen.add(name)
                 yield name, name in named
 
 
-def _walk(top: Path, output: Path | None) -> Iterator[str]:
-    skipped = _outputs(output)
-    for folder, subfolders, names in os.walk(top):
-        subfolders[:] = sorted(name for name in subfolders if _wanted(folder, name, skipped))
-        yield from (
-            os.path.join(folder, name)  # noqa: PTH118 - joined for every file of a walk
-            for name in sorted(names)
-            if not name.startswith(".") and not files.is_special(os.path.join(folder, name))  # noqa: PTH118
-        )
+def _walk(top: str, left_out: _LeftOut) -> Iterator[str]:
+    """Give the files of a folder or archive, then those of the folders and archives in it."""
+    folder, subfolders, names = next(os.walk(top), ("", [], []))
+    if not folder:
+        yield from files.members(top)
+        return
+    below = [name for name in subfolders if _wanted(folder, name, left_out.paths)]
+    for name in sorted(names):
+        path = os.path.join(folder, name)  # noqa: PTH118 - joined for every file of a walk
+        if name.startswith(".") or files.is_special(path):
+            continue
+        if not archives.is_archive(path):
+            yield path
+        elif left_out.holds(path):
+            continue
+        elif files.is_folder(path):
+            below.append(name)
+        else:
+            yield path
+    for name in sorted(below, key=_plain):
+        yield from _walk(os.path.join(folder, name), left_out)  # noqa: PTH118
+
+
+def _plain(name: str) -> tuple[str, str]:
+    """Put an archive where its folder would stand."""
+    return name.removesuffix(archives.suffix_of(name)), name
 
 
 def _outputs(output: Path | None) -> frozenset[str]:
@@ -250,6 +299,6 @@ def _outputs(output: Path | None) -> frozenset[str]:
 
 def _wanted(folder: str, name: str, skipped: frozenset[str]) -> bool:
     path = os.path.join(folder, name)  # noqa: PTH118
-    if name.startswith(".") or path in skipped:
+    if name.startswith(".") or path in skipped or os.path.islink(path):  # noqa: PTH114
         return False
     return not os.path.isdir(os.path.join(path, MARK))  # noqa: PTH112, PTH118

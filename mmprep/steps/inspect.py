@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import align, media, tables
+from mmprep import align, files, media, tables
 from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.shards import open_shard
@@ -46,9 +46,9 @@ def inspect(argument: str, options: TextOptions | None = None) -> Facts:
     DataError
         It can't be read, or no reader knows it.
     """
-    name, _, wanted = (argument, "", "") if Path(argument).exists() else argument.partition("#")
+    name, _, wanted = (argument, "", "") if files.exists(argument) else argument.partition("#")
     path = datasets.folder_of(name)
-    if not path.exists():
+    if not files.exists(path):
         raise UsageError(
             "does not exist", where=name, hint="check the path, or the folder you are in"
         )
@@ -92,7 +92,7 @@ def value(facts: Facts, key: str) -> Any:
 
 
 def _reader(path: Path) -> Callable[[Path, TextOptions], Facts]:
-    if path.is_dir():
+    if files.is_folder(path):
         return _dataset if (path / "dataset.json").is_file() else _folder
     suffix = suffix_of(path.name)
     for suffixes, reader in _BY_SUFFIX:
@@ -206,7 +206,7 @@ def _e4_stream(path: Path, options: TextOptions) -> Stream:
 
 
 def _folder(path: Path, options: TextOptions) -> Facts:
-    names = sorted(found.name for found in path.iterdir() if found.is_file())
+    names = files.names_in(path)
     claims = e4.claim("", names, path)
     if not claims:
         raise DataError(

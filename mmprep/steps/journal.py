@@ -21,18 +21,19 @@ from typing import Any
 import msgspec
 
 from mmprep import files
-from mmprep.steps.tasks import Failure, Outcome, Task
+from mmprep.steps.tasks import Failure, Outcome, Task, digest
 
 _encoder = msgspec.json.Encoder()
 
 
 class InputNote(msgspec.Struct, frozen=True):
-    """An input as it was when a task read it."""
+    """An input as it was when a task read it; see `FileStamp`."""
 
     n_bytes: int
     mtime_ns: int
     inode: int
     digest: str
+    archive_bytes: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -168,10 +169,11 @@ def note_inputs(
     stamps: Mapping[str, files.FileStamp], digests: Mapping[str, str]
 ) -> dict[str, InputNote]:
     """Note the inputs of a task as they are."""
-    return {
-        path: InputNote(stamp.n_bytes, stamp.mtime_ns, stamp.inode, digests.get(path, ""))
-        for path, stamp in stamps.items()
-    }
+    return {path: _note(stamp, digests.get(path, "")) for path, stamp in stamps.items()}
+
+
+def _note(stamp: files.FileStamp, text: str) -> InputNote:
+    return InputNote(stamp.n_bytes, stamp.mtime_ns, stamp.inode, text, stamp.archive_bytes)
 
 
 def unchanged(
@@ -189,14 +191,10 @@ def unchanged(
     fresh: dict[str, InputNote] = {}
     for path, stamp in stamps.items():
         old = entry.inputs[path]
-        same = (old.n_bytes, old.mtime_ns, old.inode) == (
-            stamp.n_bytes,
-            stamp.mtime_ns,
-            stamp.inode,
-        )
-        if not (same and not verify) and (not old.digest or files.digest(path) != old.digest):
+        same = old == _note(stamp, old.digest)
+        if not (same and not verify) and (not old.digest or digest(path) != old.digest):
             return None
-        fresh[path] = InputNote(stamp.n_bytes, stamp.mtime_ns, stamp.inode, old.digest)
+        fresh[path] = _note(stamp, old.digest)
     return fresh
 
 

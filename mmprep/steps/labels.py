@@ -18,10 +18,10 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 
+from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import LabelValue, Record, field_value
 
@@ -194,7 +194,7 @@ def _check_apart(path: str, rows: list[Row]) -> None:
 
 def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = files.read_text(path)
     except OSError as error:
         raise UsageError(f"{error.strerror}", where=path) from error
     except UnicodeDecodeError as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import media
+from mmprep import files, media
 from mmprep.errors import UsageError
 from mmprep.steps.streams import Clocked
 from mmprep.timebase import BoolArray
@@ -47,7 +46,7 @@ class Pixels:
         """
         spec = one.opened.spec
         path = spec.media or (spec.path if spec.form == "video" else None)
-        if path is None or not Path(path).is_file():
+        if path is None or not files.is_file(path):
             raise UsageError(
                 f"the video {path or spec.name!r} is not there",
                 where=spec.name,

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from mmprep.errors import DataError
+from mmprep.files import read_text
 from mmprep.manifest.model import LabelValue, Record
 from mmprep.steps.labels import column_values, value
 from mmprep.steps.place import Place
@@ -322,6 +323,6 @@ def _last(name: str, n_parts: int) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_text(path)
     except UnicodeDecodeError as error:
         raise DataError("is not UTF-8", where=str(path), hint="save it as UTF-8") from error

@@ -179,6 +179,21 @@ class Job:
         except Exception as error:
             self._fail(item, stage, error)
 
+    def fingerprints(self) -> dict[str, str]:
+        """Give the digests of all inputs; a damaged one fails its items, if nothing else has."""
+        found = dict(self.digests)
+        for item in self.task.items:
+            for path in (path for path in item.inputs if path not in found):
+                found[path] = ""
+                try:
+                    found[path] = files.digest(path)
+                except OSError:
+                    continue
+                except DataError as error:
+                    if item.id not in {failure.id for failure in self.failures}:
+                        self._fail(item, "read", error)
+        return found
+
     def _fail(self, item: Item, stage: str, error: Exception) -> None:
         self.failures.append(failure(item, stage, error, folder=str(self.folder)))
 
@@ -216,9 +231,7 @@ class Work:
             do = resolve_name(self.do) if isinstance(self.do, str) else self.do
             value = do(job, **self.options)
             value |= {"names": job.names} if job.names else {}
-            wanted = () if self.is_look else task.inputs
-            left = {path: digest(path) for path in wanted if path not in job.digests}
-            digests = {**job.digests, **left}
+            digests = {} if self.is_look else job.fingerprints()
         except FATAL as error:
             return Outcome(task.id, None, fatal=error)
         except OSError as error:
@@ -243,7 +256,7 @@ def digest(path: str) -> str:
     """Fingerprint an input; empty where it can't be read (its item has failed already)."""
     try:
         return files.digest(path)
-    except OSError:
+    except (OSError, DataError):
         return ""
 
 

@@ -235,7 +235,7 @@ def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
     fields |= {"subject": place.subject or "", "session": place.session or ""} if place else {}
     for pattern in patterns:
         for whole in _candidates(_filled(pattern, fields), folder):
-            if (root / whole).is_file():
+            if files.is_file(root / whole):
                 return PurePosixPath(whole).as_posix()
     return None
 

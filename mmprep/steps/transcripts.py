@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mmprep import files
 from mmprep.errors import DataError
 
 Words = tuple[tuple[str, float, float], ...]
@@ -28,7 +29,7 @@ def read(path: Path) -> tuple[str, Words | None]:
         It is not UTF-8, or a row of the table of words is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = files.read_text(path).splitlines()
     except UnicodeDecodeError as error:
         raise DataError("the transcript is not UTF-8", where=str(path)) from error
     if lines and lines[0].startswith(_LRS):

@@ -24,6 +24,7 @@ from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
+from mmprep import files
 from mmprep.errors import DataError
 
 BLOCK_BYTES = 4 << 20
@@ -83,7 +84,7 @@ class _Observed(RawIOBase):
     """A raw file whose bytes are shown to a hash as they are read."""
 
     def __init__(self, path: Path, hasher: Hasher | None) -> None:
-        self._file = path.open("rb", buffering=0)
+        self._file: Any = files.open_input(path, buffering=0)
         self._hasher = hasher
 
     def readable(self) -> bool:
@@ -150,7 +151,7 @@ def raw_blocks(
 def _plain(
     path: Path, n_bytes: int, hasher: Hasher | None, span: tuple[int, int] | None
 ) -> Iterator[bytes]:
-    with path.open("rb", buffering=0) as file:
+    with files.open_input(path, buffering=0) as file:
         begin, end = span or (0, None)
         file.seek(begin)
         while block := file.read(n_bytes if end is None else min(n_bytes, end - file.tell())):

@@ -305,5 +305,6 @@ def _samples(layout: Layout) -> Iterator[bytes]:
     data = block.data if is_whole else block.data[: block.data.rfind(b"\n") + 1]
     cut = data.find(b"\n", FIRST_BYTES) + 1  # what they show, the fast way reads the rest with
     yield from (data[:cut], data[cut:]) if cut else (data,)
-    if not is_whole and layout.encoding == "utf-8" and not feed.is_compressed(layout.path):
+    is_plain = not feed.is_compressed(layout.path) and not files.is_member(layout.path)
+    if not is_whole and layout.encoding == "utf-8" and is_plain:
         yield from feed.spread_samples(layout.path, N_SAMPLES, PIECE_BYTES)
