@@ -172,6 +172,7 @@ def _options(encodings: Mapping[str, str], level: int) -> dict[str, Any]:
         "compression": "zstd",
         "compression_level": level,
         "write_page_checksum": True,
+        "write_statistics": ["time"],  # what a query cuts by; of channels it is a tenth of the work
         "version": "2.6",
     }
 
