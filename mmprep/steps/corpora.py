@@ -2,7 +2,8 @@
 
 Rules
 -----
-- A preset expects the files as their authors publish them, unpacked, at any depth below the INPUT.
+- A preset expects the files as their authors publish them, packed or not, at any depth below the
+  INPUT.
 - Facts that the files do not tell stand here, with their source.
 - What is known to be missing is no failure: it is said in one line.
 """
@@ -177,7 +178,6 @@ _WESAD = Corpus(
     shapes=(
         Shape("**/{subject}_{stream:respiban}.txt", "{subject}/respiban", "{subject}/respiban"),
         Shape("**/{subject}_E4_Data", "{subject}/E4", "{subject}/E4"),
-        Shape("**/{subject}_E4_Data.zip", "{subject}/E4", "{subject}/E4"),
         Shape("**/{subject}.pkl", "{subject}", "{subject}"),
     ),
     streams={"label": "condition"},

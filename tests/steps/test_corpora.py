@@ -737,3 +737,38 @@ def test_files_of_another_corpus_are_told_what_was_expected(root, mmprep, tmp_pa
     assert done.code == 3
     assert "none of 1 files fits the layout, as S2/S2.pkl" in done.err
     assert "**/{subject}.{ext}" in done.err
+
+
+def zipped(folder, top):
+    """Pack a folder as a download is packed, and remove it."""
+    shutil.make_archive(str(folder), "zip", folder if top is None else folder.parent, top)
+    shutil.rmtree(folder)
+
+
+def test_deap_is_read_from_its_archives(root, convert):
+    content = deap(root / "data_preprocessed_python/s01.dat")
+    ratings(root / "metadata_csv/participant_ratings.csv", 1)
+    zipped(root / "data_preprocessed_python", None)
+    zipped(root / "metadata_csv", None)
+    found = convert("deap")
+    record = found.records["data_preprocessed_python/s01/02"]
+    assert (record.subject, record.labels["familiarity"]) == ("s01", 5)
+    np.testing.assert_array_equal(found.values(record.id, "gsr", "GSR"), content["data"][1, 36])
+
+
+def test_wrist_of_wesad_is_read_from_its_archive(root, convert):
+    wesad(root / "S2/S2.pkl")
+    written(root / "S2/S2_E4_Data/EDA.csv", "1495437325.000000\n4.000000\n0.5\n0.6\n")
+    zipped(root / "S2/S2_E4_Data", None)
+    found = convert("wesad")
+    assert found.values("S2/E4", "EDA", "EDA").tolist() == [0.5, 0.6]
+
+
+def test_kemocon_is_read_from_its_archives(root, convert):
+    kemocon(root)
+    for name in ("e4_data", "neurosky_polar_data", "emotion_annotations", "metadata"):
+        shutil.make_archive(str(root / name), "gztar", root, name)
+        shutil.rmtree(root / name)
+    (record,) = convert("kemocon").records.values()
+    assert (record.id, record.extra["debate_begin_s"]) == ("5", BEGAN_MS / 1000 + 1.5)
+    assert {"EDA", "Polar_HR", "emotion_self"} <= set(record.streams)
