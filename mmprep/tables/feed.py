@@ -28,7 +28,7 @@ from mmprep import files
 from mmprep.errors import DataError
 
 BLOCK_BYTES = 4 << 20
-READ_BYTES, SMALL_BYTES = 1 << 20, 64 << 10
+READ_BYTES, SMALL_BYTES = 1 << 20, 16 << 10
 LONGEST_LINE_BYTES = 64 << 20
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -209,9 +209,10 @@ def _unpacked(
 def _pieces(file: Any, n_bytes: int) -> Iterator[bytes]:
     """Read a packed file in equal pieces, before damage as many bytes as there are."""
     taken, n_taken = [], 0
-    read, size = (file.read1, READ_BYTES) if hasattr(file, "read1") else (file.read, SMALL_BYTES)
+    is_arrow = isinstance(file, pa.NativeFile)  # gives all that is asked for, or nothing
+    size = SMALL_BYTES if is_arrow else READ_BYTES
     try:
-        while piece := read(min(size, n_bytes - n_taken)):
+        while piece := file.read1(min(size, n_bytes - n_taken)):
             taken.append(piece)
             n_taken += len(piece)
             if n_taken == n_bytes:
@@ -228,7 +229,7 @@ def _pieces(file: Any, n_bytes: int) -> Iterator[bytes]:
 def head(path: Path, n_bytes: int, where: str = "") -> bytes:
     """Read the first bytes of a file, decompressed; fewer only where it ends.
 
-    Damage is noticed here only where nothing can be read.
+    Before damage, whole lines; damage is noticed here only where there is none.
     """
     taken, n_taken, salvage = [], 0, Salvage()
     with closing(raw_blocks(path, n_bytes=n_bytes, where=where, salvage=salvage)) as blocks:
@@ -237,9 +238,12 @@ def head(path: Path, n_bytes: int, where: str = "") -> bytes:
             n_taken += len(block)
             if n_taken >= n_bytes:
                 break
-    if salvage.reason and not taken:
-        raise DataError(salvage.reason, where=where or str(path), hint="fetch the file again")
-    return b"".join(taken)[:n_bytes]
+    found = b"".join(taken)[:n_bytes]
+    if salvage.reason and n_taken < n_bytes:
+        found = found[: max(found.rfind(b"\n"), found.rfind(b"\r")) + 1]
+        if not found:
+            raise DataError(salvage.reason, where=where or str(path), hint="fetch the file again")
+    return found
 
 
 def detect_encoding(sample: bytes, *, is_whole: bool = True) -> tuple[str, str | None]:

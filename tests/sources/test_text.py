@@ -535,3 +535,46 @@ def test_all_collected_tables_end_in_a_table_or_a_located_error(shared, tmp_path
     for path in sorted(shared("tsv").iterdir()):
         found = attempt(path, tmp_path / "o.parquet", rate_hz=Fraction(4))
         assert isinstance(found, Converted) or path.name in str(found)
+
+
+# --- damaged files ---
+
+
+@quick
+@given(st.integers(30, 6000), st.sampled_from(["skip", "null"]))
+def test_rows_before_the_damage_of_a_packed_table_are_kept(tmp_path_factory, n_bytes, on_bad_row):
+    rows = [f"{k}\t{k * 7919 % 10007}\n" for k in range(2000)]
+    path = tmp_path_factory.mktemp("cut") / "x.tsv.gz"
+    path.write_bytes(gzip.compress(("t_s\tx\n" + "".join(rows)).encode())[:n_bytes])
+    found = attempt(path, on_bad_row=on_bad_row)
+    if isinstance(found, DataError):  # not even the header is there
+        assert n_bytes < 100
+        return
+    n_kept = found.facts.rows
+    assert found.column("x") == [k * 7919 % 10007 for k in range(n_kept)]
+    assert "data are damaged or cut" in found.facts.notes[0]
+    assert found.facts.n_rows_in == n_kept + (on_bad_row == "skip") * found.facts.n_rejected
+    if found.facts.rejects is not None:
+        (line,) = found.facts.rejects.read_text().split("\n")[1:-1]
+        number, reason, raw = line.split("\t", 2)
+        assert int(number) == n_kept + 2
+        assert reason == "the line is cut by the damage"
+        assert rows[n_kept].startswith(raw.replace("\\t", "\t"))
+
+
+def test_damaged_packed_table_fails_and_says_how_to_keep_its_rows(tmp_path):
+    path = tmp_path / "x.tsv.gz"
+    path.write_bytes(gzip.compress(b"t_s\tx\n" + b"1\t2\n" * 9000)[:-30])
+    with pytest.raises(DataError, match=r"x\.tsv\.gz: the gz data are damaged or cut") as caught:
+        Converted(path)
+    assert "--on-bad-row skip" in caught.value.hint
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_damage_at_the_end_of_a_packed_table_loses_no_row(tmp_path):
+    path = tmp_path / "x.tsv.gz"
+    path.write_bytes(gzip.compress(b"t_s\tx\n0\t1\n1\t2\n")[:-8])
+    found = Converted(path, on_bad_row="skip")
+    assert found.column("x") == [1, 2]
+    assert (found.facts.n_rejected, found.facts.rejects) == (0, None)
+    assert "data are damaged or cut" in found.facts.notes[0]

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import lzma
+import random
 from contextlib import closing
 
 import pyarrow as pa
@@ -127,3 +128,34 @@ def test_head_reads_no_more_than_it_must(tmp_path):
     assert feed.head(path, 4) == b"0123"
     with closing(feed.raw_blocks(path, n_bytes=4)) as blocks:
         assert next(blocks) == b"0123"
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("block", [64, 1 << 20])
+def test_salvage_ends_with_the_whole_lines_before_the_damage(tmp_path, suffix, block):
+    rng = random.Random(3)
+    lines = [f"{k}\t{rng.random()}\n".encode() for k in range(40_000)]
+    path = tmp_path / f"x.tsv{suffix}"
+    path.write_bytes(PACKERS[suffix](b"".join(lines))[:-30_000])
+    hasher, left = hashlib.sha256(), feed.Salvage()
+    blocks = list(feed.text_blocks(path, n_bytes=block, hasher=hasher, salvage=left))
+    text = b"".join(found.data for found in blocks)
+    assert text.endswith(b"\n")
+    n_kept = text.count(b"\n")
+    assert text == b"".join(lines[:n_kept])
+    assert n_kept > 1000
+    assert lines[n_kept].startswith(left.rest)
+    assert "data are damaged or cut" in left.reason
+    assert hasher.hexdigest() == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_head_is_what_can_be_read_before_a_damage(tmp_path):
+    path = tmp_path / "x.tsv.gz"
+    path.write_bytes(gzip.compress(b"012345678\n" * 1000, 0)[:5000])
+    assert feed.head(path, 105) == b"012345678\n" * 10 + b"01234"
+    found = feed.head(path, 10_000)
+    assert found == b"012345678\n" * (len(found) // 10)
+    assert 4000 < len(found) < 5000
+    path.write_bytes(path.read_bytes()[:10])
+    with pytest.raises(DataError, match="the gz data are damaged or cut"):
+        feed.head(path, 100)
