@@ -11,8 +11,9 @@ Rules
   whose checksum differs. Data come block by block, however much they are.
 - Lists are kept a process, as long as size, time and inode of the archive stay.
 - To go back in deflated data, the decoder goes on from a copy of its state, of which there is one
-  every few MiB. bzip2 and xz have none: such a tar is read again from its begin where members are
-  not asked for in its order and are no longer among the last blocks that were kept.
+  every few MiB. bzip2 and xz have none: of such a tar the last part that was decoded is kept,
+  lightly packed. Where it is longer than that and its members are not asked for in its order, it is
+  read from its begin again and again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ BLOCK_BYTES = 1 << 15
 READ_BYTES = 1 << 16
 MARK_BLOCKS = 128  # between two kept states of a decoder: 4 MiB
 MOST_MARKS = 128
-RECENT_BLOCKS = 1024  # of a packed tar, 32 MiB
+RECENT_BYTES = {"gz": 4 << 20, "bz2": 64 << 20, "xz": 64 << 20}
 HEAD_BYTES = DEFAULT_BUFFER_SIZE
 MOST_HEADS = 1 << 13
 HEADER_BYTES = 16 << 20
@@ -404,16 +405,17 @@ class _Unpacked:
         Where the packed bytes are.
     kind : str
         A key of `_DECODERS`.
-    n_recent : int
-        So many blocks that were read last are kept.
+    n_kept : int
+        So many bytes of what was decoded last are kept.
     """
 
     def __init__(
-        self, packed: _Source, begin: int, end: int, kind: str, *, n_recent: int, where: str
+        self, packed: _Source, begin: int, end: int, kind: str, *, n_kept: int, where: str
     ) -> None:
         self._packed, self._begin, self._end, self._kind = packed, begin, end, kind
-        self._n_recent, self._where = n_recent, where
+        self._most_kept, self._n_kept, self._where = n_kept, 0, where
         self._recent: OrderedDict[int, bytes] = OrderedDict()
+        self._is_squeezed = kind in {"bz2", "xz"}
         self._heads: dict[int, bytes] = {}
         self._marks, self._spacing = [_Mark(0, begin, None)], MARK_BLOCKS
         self._lock = threading.Lock()
@@ -450,7 +452,7 @@ class _Unpacked:
     def _block(self, index: int) -> bytes:
         known = self._recent.get(index)
         if known is not None:
-            return known
+            return zlib.decompress(known) if self._is_squeezed else known
         place = bisect_right(self._marks, index, key=lambda mark: mark.block) - 1
         if not self._next <= index or self._marks[place].block > self._next:
             self._go_to(self._marks[place])
@@ -458,10 +460,16 @@ class _Unpacked:
             number, data = self._next, self._decoded()
             if not data:
                 return b""
-            self._recent[number] = data
-            if len(self._recent) > self._n_recent:
-                self._recent.popitem(last=False)
+            self._keep(number, data)
         return data
+
+    def _keep(self, number: int, data: bytes) -> None:
+        """Keep a block, and forget the first ones where there are too many."""
+        kept = zlib.compress(data, 1) if self._is_squeezed else data
+        self._n_kept += len(kept) - len(self._recent.pop(number, b""))
+        self._recent[number] = kept
+        while self._n_kept > self._most_kept:
+            self._n_kept -= len(self._recent.popitem(last=False)[1])
 
     def _go_to(self, mark: _Mark) -> None:
         self._next, self._at, self._left = mark.block, mark.at, b""
@@ -592,7 +600,9 @@ def _zip_member(archive: str, known: Entry, where: str) -> _Member:
         return _Member(source, known, begin, where)
     kind = _METHODS[known.method or 0]
     end = begin + known.n_packed
-    return _Member(_Unpacked(source, begin, end, kind, n_recent=2, where=where), known, 0, where)
+    return _Member(
+        _Unpacked(source, begin, end, kind, n_kept=2 * BLOCK_BYTES, where=where), known, 0, where
+    )
 
 
 # Tar ----------------------------------------------------------------------------------------------
@@ -632,7 +642,7 @@ def _stream(archive: str, packed: str, n_bytes: int, mtime_ns: int, inode: int) 
     on_disk = _OnDisk(archive)
     if not on_disk.read(0, 6).startswith(_MAGICS[packed]):
         raise DataError(f"is no {packed} file")
-    return _Unpacked(on_disk, 0, n_bytes, packed, n_recent=RECENT_BLOCKS, where=archive)
+    return _Unpacked(on_disk, 0, n_bytes, packed, n_kept=RECENT_BYTES[packed], where=archive)
 
 
 def _tar_entries(

@@ -17,7 +17,7 @@ from mmprep.cli import output
 @click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns", "iso"]))
 @click.option("--rate", metavar="HZ", help="The rate of rows that have no stamps.")
 def command(files: tuple[str, ...], **given: Any) -> None:
-    """Say what is in a file or data set, declared and measured."""
+    """Say what is in a file, a member of an archive or a data set: declared and measured."""
     from mmprep.steps import inspect
 
     options = inspect.text_options(given["time"], given["time_unit"], given["rate"])

@@ -54,7 +54,8 @@ _recipe = options.chain(
 def command(**given: Any) -> None:
     """Compute MFCC or log-mel features of audio files or of a data set's audio.
 
-    A data set is carried over whole: the new one holds its streams, too (as hard links).
+    A zip or tar is read as a folder. A data set is carried over whole: the new one holds
+    its streams, too (as hard links).
     Presets: librosa 13 coefficients of 80 bands, 25/10 ms, Hann, centred; kaldi 13 of 23,
     25/10 ms, povey, snip edges; torchaudio 40 of 128, 400/200 samples.
     """

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mmprep import media
+from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.exporters import base as names
 from mmprep.exporters import nemo
@@ -242,6 +242,12 @@ def _source_path(source: str, data: InputDataset, config: Config, out: Path) -> 
     if config.path_mode.startswith("prefix="):
         return _by_mode(source, Path(), config.path_mode, "")
     root = _media_root(data, config)
+    if root is not None and files.is_member(root / source):
+        raise UsageError(
+            "lies in an archive, which other trainers don't read",
+            where=str(root / source),
+            hint="write the sound with --audio flac, or unpack the archive and name --media-root",
+        )
     if root is not None and not (root / source).is_file():
         raise DataError(
             "is not there", where=str(root / source), hint="--media-root DIR names where it is"

@@ -255,6 +255,28 @@ def test_damaged_sound_in_an_archive_fails(mmprep, tmp_path):
     assert [r.id for r in read_manifest(tmp_path / "out/manifest.jsonl")] == ["good"]
 
 
+def test_a_damaged_video_in_an_archive_fails(mmprep, tmp_path):
+    data = film(tmp_path / "v.mp4", range(0, 4000, 40)).read_bytes()
+    central(pack(tmp_path / "raw/a.zip", {"v.mp4": data}), 16, b"\0\0\0\0")
+    pack(tmp_path / "raw/b.zip", {"v.mp4": data})
+    ran = mmprep("convert", tmp_path / "raw", "-o", tmp_path / "out", "--max-failures", 1)
+    assert ran.code == 0
+    (failure,) = lines(tmp_path / "out/failures.jsonl")
+    assert failure["message"] == "a.zip/v.mp4: is damaged or cut: its checksum differs"
+    assert [r.id for r in read_manifest(tmp_path / "out/manifest.jsonl")] == ["b/v"]
+
+
+def test_sound_in_an_archive_is_exported_only_when_it_is_written(mmprep, tmp_path):
+    data = sound(tmp_path / "x.wav").read_bytes()
+    pack(tmp_path / "raw/a.zip", {"x.wav": data})
+    assert mmprep("convert", tmp_path / "raw", "-o", tmp_path / "out").code == 0
+    nemo = ("manifest", "export", tmp_path / "out", "--to", "nemo", "-o", tmp_path / "nemo")
+    ran = mmprep(*nemo)
+    assert ran.code == 2
+    assert "lies in an archive" in ran.err
+    assert mmprep(*nemo, "--audio", "flac").code == 0
+
+
 def test_an_archive_in_an_archive_is_skipped_and_counted(mmprep, sessions):
     inner = (sessions / "raw/S3/S3_E4_Data.zip").read_bytes()
     pack(sessions / "raw/S2/S2_E4_Data.zip", {**SESSION, "inner.zip": inner})
