@@ -8,6 +8,7 @@ A reader module has
     write(claim, root, stream, schema, target, *, options)   one table; raises `Widen`
     read_stream(path, options, name, *, stream=None)         one table of one file, in memory
     parts(claim, root, options) -> list[Part]                optional: trials, conditions
+    device_of(claim, root, stream) -> str | None             optional: the model that recorded it
 
 All but the first and the last follow from the tables that it finds in a claim: see `Finder`.
 
@@ -32,7 +33,16 @@ import numpy as np
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.signals import Stream
-from mmprep.tables import Column, Declared, Rows, TableFacts, TableSchema, Target, feed
+from mmprep.tables import (
+    Column,
+    Declared,
+    Rows,
+    TableFacts,
+    TableSchema,
+    Target,
+    TimeColumn,
+    feed,
+)
 from mmprep.timebase import NS_PER_S, IntArray
 
 COMPANIONS = (".ptp.tsv", ".clock.tsv", ".frames.tsv")
@@ -222,6 +232,10 @@ NOTE_COLUMNS = (
 class Table(Protocol):
     """One table of a claim: `tables.TextTable` or `tables.ArrayTable`."""
 
+    @property
+    def time(self) -> TimeColumn:
+        """How its stamps are read."""
+
     def with_units(self, units: Mapping[str, str]) -> Self:
         """Give channels the units that the user said."""
 
@@ -239,6 +253,7 @@ class Table(Protocol):
 
 
 Looks = Mapping[str, Callable[[], Table]]
+Device = str | Callable[[Path, str], str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +267,14 @@ class Finder:
         stream that has that of its file.
     main : str, optional
         The stream that is read where none is named.
+    device : str or callable, optional
+        The model of the device, or (file, stream) -> the model that the file names. Without what
+        tells one device from another of its model: serial number, address.
     """
 
     find: Callable[[Claim, Path, TextOptions], Looks]
     main: str | None = None
+    device: Device = None
 
     def streams(self, claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
         """Name the streams.
@@ -303,7 +322,21 @@ class Finder:
         """
         looks = self._named(claim, root, options)
         look = looks[pick(tuple(looks), stream, claim.id_path or str(root))]
-        return look().write(schema, target, options.on_bad_row)
+        table = look()
+        target = replace(target, device=self.device_of(claim, root, stream), tz=table.time.tz)
+        return table.write(schema, target, options.on_bad_row)
+
+    def device_of(self, claim: Claim, root: Path, stream: str) -> str | None:
+        """Name the model of the device that recorded a stream; None where that is not known.
+
+        Raises
+        ------
+        DataError
+            As `streams`.
+        """
+        if self.device is None or isinstance(self.device, str):
+            return self.device
+        return self.device(file_of(root, claim.files[0]), stream)
 
     def read(
         self, claim: Claim, root: Path, options: TextOptions, name: str, stream: str | None
@@ -438,11 +471,14 @@ class Start:
     ns : int
         Unix time if `absolute`, else nanoseconds on a clock of its own (a local one counts from
         1970 in its own zone).
+    tz : str, optional
+        The zone by which a local time became UTC.
     """
 
     ns: int = 0
     absolute: bool = False
     note: str | None = None
+    tz: str | None = None
 
 
 def start_of(local: datetime | None, tz: str | None) -> Start:
@@ -451,7 +487,7 @@ def start_of(local: datetime | None, tz: str | None) -> Start:
         return Start(note="no start time; stamps count from the first one")
     if tz is None:
         return Start(unix_ns(local.replace(tzinfo=UTC)), note=LOCAL_NOTE)
-    return Start(unix_ns(local.replace(tzinfo=ZoneInfo(tz))), absolute=True)
+    return Start(unix_ns(local.replace(tzinfo=ZoneInfo(tz))), absolute=True, tz=tz)
 
 
 def unix_ns(when: datetime) -> int:

@@ -96,13 +96,13 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
 def _signal(recording: _Recording, start: Start) -> ArrayTable:
     columns = tables.declared((c.label, c.unit, "float64") for c in recording.channels)
     notes = (*recording.notes, *([start.note] if start.note else []))
-    time = TimeColumn("rate", "given", absolute=start.absolute)
+    time = TimeColumn("rate", "given", absolute=start.absolute, tz=start.tz)
     give = partial(_give, recording, start.ns, [column.name for column in columns])
     return ArrayTable(columns, time, recording.rate_hz, give, notes)
 
 
 def _notes(recording: _Recording, start: Start) -> ArrayTable:
-    time = TimeColumn("s", "given", absolute=start.absolute)
+    time = TimeColumn("s", "given", absolute=start.absolute, tz=start.tz)
     return ArrayTable(NOTE_COLUMNS, time, None, partial(_give_notes, recording, start.ns))
 
 

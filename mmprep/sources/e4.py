@@ -142,8 +142,9 @@ def _tags(plain: tables.Layout, start_ns: int, found: re.Match[str]) -> tables.L
 _FORMS = {"rate": _rated, "ibi": _beats, "tags": _tags}
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device="Empatica E4")
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

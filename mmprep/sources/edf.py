@@ -181,7 +181,7 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
 
 def _table(file: _File, stream: str, options: TextOptions) -> ArrayTable:
     start = start_of(file.local_start, options.tz)
-    time = TimeColumn("rate", "given", absolute=start.absolute)
+    time = TimeColumn("rate", "given", absolute=start.absolute, tz=start.tz)
     notes = (*file.notes, *([start.note] if start.note else []))
     channels = file.groups().get(stream)
     if channels is None:

@@ -69,7 +69,7 @@ def is_ours(path: Path) -> bool:
     return _form(first_lines(path, CLAIM_BYTES)) is not None
 
 
-def device(path: Path) -> str | None:
+def device(path: Path, stream: str = "") -> str | None:
     """Name the model of the headset, where the tags have it."""
     lines = first_lines(path, CLAIM_BYTES)
     return (_tag(lines[0], "headset type") or _tag(lines[0], "headset")) if lines else None
@@ -171,7 +171,7 @@ def _testbench_table(file: _File, options: TextOptions) -> TextTable:
     return TextTable(
         layout,
         tuple(Column(name, source_name=name, unit=_unit(name)) for name in names),
-        TimeColumn("rate", absolute=start.absolute),
+        TimeColumn("rate", absolute=start.absolute, tz=start.tz),
         rate_hz=rate,
         mend=Padding(",", len(layout.cells)) if layout.cells[-1] is None else None,
         counter=Counter("COUNTER", cycle or TESTBENCH_CYCLE, is_clock=True)
@@ -275,8 +275,9 @@ def _unit_of(name: str) -> str | None:
     return _unit(channel) if group == "EEG" else None
 
 
-_FINDER = Finder(_find, main="EEG")
+_FINDER = Finder(_find, main="EEG", device=device)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

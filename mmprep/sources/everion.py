@@ -45,6 +45,7 @@ from mmprep.tables.target import TableFacts, Target
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
 
 READER = "everion"
+DEVICE = "Biovotion Everion"
 HEADER = "count,streamType,tag,time,values"
 BLOCK_ROWS = 1 << 16
 LARGEST_LOSS = 1_000_000  # a larger step of the counter is a new start
@@ -214,7 +215,7 @@ def write(
     rejected = RejectsFile(target.rejects_path)
     try:
         rows = _read(file_of(root, name), name, options, take=rejected, hasher=target.hasher)
-        facts = _table(rows, stream).write(schema, target)
+        facts = _table(rows, stream).write(schema, replace(target, device=DEVICE))
     except BaseException:
         rejected.abort()
         raise
@@ -224,6 +225,11 @@ def write(
         rejects=rejected.close(),
         input_digests={name: rows.digest},
     )
+
+
+def device_of(claim: Claim, root: Path, stream: str) -> str | None:
+    """Name the model of the device."""
+    return DEVICE
 
 
 def _table(rows: _Rows, stream: str) -> ArrayTable:

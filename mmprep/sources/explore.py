@@ -136,7 +136,8 @@ def _rate(facts: dict[str, str], where: str) -> Fraction | None:
         raise DataError(f"sr is {facts['sr']!r}, expected a rate in Hz", where=where) from error
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device="Mentalab Explore")
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

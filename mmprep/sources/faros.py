@@ -118,7 +118,7 @@ def _table(path: Path, where: str, options: TextOptions) -> TextTable:
     return TextTable(
         layout,
         tuple(Column(name, "null", name, unit) for name in names),
-        TimeColumn("rate", "given", start.absolute),
+        TimeColumn("rate", "given", start.absolute, tz=start.tz),
         rate_hz=rate_hz,
         notes=tuple(note for note in (rate_note, start.note) if note),
     )
@@ -150,7 +150,8 @@ def _start(meta: Meta, options: TextOptions) -> base.Start:
     return base.start_of(start, options.tz)
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device="Bittium Faros")
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

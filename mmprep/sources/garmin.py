@@ -91,7 +91,8 @@ def _table(layout: tables.Layout, stream: str, known: Sequence[str]) -> TextTabl
     )
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device="Garmin")
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

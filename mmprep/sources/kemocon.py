@@ -136,6 +136,11 @@ def _quantity(path: Path) -> str:
     return path.stem.removeprefix("E4_")
 
 
+def device(path: Path, stream: str) -> str | None:
+    """Name the wristband of the files `E4_*.csv`; annotations are of no device."""
+    return None if _ANNOTATION.match(path.name) else "Empatica E4"
+
+
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     """Find the devices in the files, which are read through for them."""
     if found := _ANNOTATION.match(PurePosixPath(claim.files[0]).name):
@@ -243,7 +248,8 @@ def _debate_ns(path: Path, subjects: Path) -> int | None:
     return stamps.parse_ns(starts.get(found["pid"], ""), "ms")
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device=device)
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

@@ -69,7 +69,7 @@ def is_ours(path: Path) -> bool:
     return _header(first_lines(path)) is not None
 
 
-def device(path: Path) -> str | None:
+def device(path: Path, stream: str = "") -> str | None:
     """Name the model, where the app noted it, without its address."""
     found = _MODEL.search("\n".join(first_lines(path, HEAD_BYTES)))
     return found[1] if found else None
@@ -138,8 +138,9 @@ def _column(name: str) -> Column:
     return Column(name, kind, name, _UNITS.get(name.partition("_")[0]), fixed=True)
 
 
-_FINDER = Finder(_find, main="eeg")
+_FINDER = Finder(_find, main="eeg", device=device)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

@@ -116,7 +116,7 @@ def is_ours(path: Path) -> bool:
     return bool(lines) and (_SIGNATURE.match(lines[0]) is not None or _brainflow(lines) is not None)
 
 
-def device(path: Path) -> str | None:
+def device(path: Path, stream: str = "") -> str | None:
     """Name the board."""
     lines = first_lines(path, HEAD_BYTES)
     return _head(lines, str(path)).board if lines else None
@@ -301,8 +301,9 @@ def _counter(head: _Head, *, is_clock: bool) -> Counter | None:
     return Counter(INDEX, cycle, is_clock=is_clock)
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device=device)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

@@ -88,9 +88,11 @@ def is_ours(path: Path) -> bool:
     return bool(lines) and lines[0].startswith(_SIGNATURES)
 
 
-def device(path: Path) -> str | None:
-    """Name the model of the first device."""
-    return _devices(_header(path, str(path)), str(path))[0].model or None
+def device(path: Path, stream: str = "") -> str | None:
+    """Name the model of the device of a stream, which is that of the first one if alone."""
+    found = _devices(_header(path, str(path)), str(path))
+    known = dict(zip(_stream_names(found), found, strict=True))
+    return known.get(stream, found[0]).model or None
 
 
 def _header(path: Path, where: str) -> list[str]:
@@ -176,12 +178,16 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
         raise DataError(
             f"{n_cells} cells, the header names {n_named} columns", where=f"{name}:{len(header)}"
         )
-    if len(file.devices) == 1:
-        return {OWN: partial(_table, file, 0, options)}
     return {
-        f"{device.model or 'device'}_{k + 1}": partial(_table, file, k, options)
-        for k, device in enumerate(file.devices)
+        stream: partial(_table, file, k, options)
+        for k, stream in enumerate(_stream_names(file.devices))
     }
+
+
+def _stream_names(devices: Sequence[_Device]) -> list[str]:
+    if len(devices) == 1:
+        return [OWN]
+    return [f"{device.model or 'device'}_{k + 1}" for k, device in enumerate(devices)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,7 @@ def _table(file: _File, index: int, options: TextOptions) -> TextTable:
     return TextTable(
         layout,
         file.columns(index),
-        TimeColumn("rate", absolute=start.absolute),
+        TimeColumn("rate", absolute=start.absolute, tz=start.tz),
         rate_hz=rate,
         mend=Padding("\t", len(layout.cells)) if layout.cells[-1] is None else None,
         counter=Counter(COUNTER, device.cycle, is_clock=True, may_repeat=False)
@@ -234,8 +240,9 @@ def _table(file: _File, index: int, options: TextOptions) -> TextTable:
     )
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device=device)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

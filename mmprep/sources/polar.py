@@ -10,11 +10,13 @@ Rules (files of a Polar Verity Sense; Polar's SDK, "Time system in Polar sensors
 - `sensor timestamp [ns]` counts from 2000-01-01 on a clock that the app may or may not have set. It
   is kept as an exact integer; `--time "sensor timestamp [ns]"` takes it for the time, as UTC, in
   the files that have it.
+- The app puts the model into a file's name, `Polar_Sense_ACC.txt`.
 - Beats and markers come when they come; a heart rate of 0 means that there was no contact.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -53,6 +55,7 @@ _STREAMS = {
     "temperature [celsius]": "TEMP",
     "marker start/stop": "MARKER",
 }
+_MODEL = re.compile(r"Polar_(H7|H9|H10|OH1|Verity_Sense|Sense)_")
 _IRREGULAR = frozenset({"PPI", "RR", "MARKER"})
 
 
@@ -125,6 +128,12 @@ def _time_cell(header: Sequence[str], options: TextOptions, where: str) -> int:
     return header.index(wanted)
 
 
+def device(path: Path, stream: str) -> str | None:
+    """Name the model, where the app put it into the file's name."""
+    found = _MODEL.match(path.name)
+    return f"Polar {found[1].replace('_', ' ')}" if found else "Polar"
+
+
 def _cells(header: Sequence[str], time_cell: int) -> tuple[str | None, ...]:
     """Name the cells: without units, and a name that comes again numbered."""
     cells: list[str] = []
@@ -166,7 +175,8 @@ def _by_sensor(table: TextTable, texts: Sequence[str], options: TextOptions) -> 
     return replace(table, layout=layout, time=time, notes=(UNCERTAIN,))
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device=device)
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

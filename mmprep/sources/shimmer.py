@@ -90,11 +90,6 @@ def is_ours(path: Path) -> bool:
     return _head(first_lines(path)) is not None
 
 
-def device(path: Path) -> str:
-    """Name the device."""
-    return "Shimmer"
-
-
 def _head(lines: Sequence[str]) -> _Head | None:
     sep = _SEP.match(lines[0]) if lines else None
     begin = 1 if sep else 0
@@ -229,8 +224,9 @@ def _rate(texts: Sequence[str], unit: str) -> Fraction | None:
     return Fraction(CRYSTAL_HZ, round(ticks)) if is_near else None
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device="Shimmer")
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of
 read_stream = _FINDER.read_stream

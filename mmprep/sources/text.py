@@ -105,6 +105,7 @@ def write(
     (name,) = claim.files
     sniffed = sniff(file_of(root, name), name, _declared(claim, options))
     table = _settled(sniffed, schema, options)
+    target = replace(target, tz=table.time.tz)
     if span is not None:
         table = replace(table, layout=replace(table.layout, span=span))
         target = replace(target, start_ns=span.start_ns)
@@ -156,6 +157,7 @@ class Split:
         """Write one of them; see `Finder.write`. Checks that all its rows are there."""
         sniffed, n_rows = self.parts[stream]
         table = _settled(sniffed, schema, self.options)
+        target = replace(target, tz=table.time.tz)
         facts = table.write(schema, target, self.options.on_bad_row)
         if facts.n_rows_in != n_rows:
             raise RuntimeError(f"{stream}: {facts.n_rows_in} rows read, {n_rows} were given to it")

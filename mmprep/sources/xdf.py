@@ -10,6 +10,7 @@ Rules (XDF 1.0)
 - Streams of text and streams without a rate are events. Empty streams give empty tables.
 - Samples go to the table chunk by chunk, so that memory stays flat.
 - A damaged part is skipped up to the next boundary, and it is said.
+- The device of a stream is what its description calls the model.
 - Host names, serial numbers and source ids are never read.
 """
 
@@ -70,6 +71,7 @@ class _Known:
     is_whole: bool
     rate_hz: Fraction | None
     channels: tuple[tuple[str, str | None], ...]
+    device: str | None = None
     offsets: list[tuple[float, float]] = field(default_factory=list)
 
     @property
@@ -120,6 +122,11 @@ def _table(path: Path, known: _Known) -> ArrayTable:
     time = TimeColumn("s", "given", absolute=False, source_name="time_stamps")
     give = partial(_give, path, known, [column.name for column in columns])
     return ArrayTable(columns, time, known.rate_of_rows, give)
+
+
+def device(path: Path, stream: str) -> str | None:
+    """Name the model of the device that a stream's header describes."""
+    return _scan(path, str(path))[stream].device
 
 
 def clock(claim: Claim, root: Path, stream: str, options: TextOptions) -> Fixes | None:
@@ -256,7 +263,13 @@ def _known(number: int, content: bytes) -> _Known:
         form.startswith("int"),
         rate(nominal) if np.isfinite(nominal) and nominal > 0 else None,
         _labels(info, n_channels),
+        _device(info),
     )
+
+
+def _device(info: ElementTree.Element) -> str | None:
+    said = (info.findtext("desc/acquisition/model") or info.findtext("desc/model") or "").strip()
+    return " ".join(said.split()) or None
 
 
 def _labels(info: ElementTree.Element, n: int) -> tuple[tuple[str, str | None], ...]:
@@ -395,7 +408,8 @@ def _listening(name: str) -> Iterator[list[str]]:
         logger.propagate = was
 
 
-_FINDER = Finder(_find)
+_FINDER = Finder(_find, device=device)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write
+device_of = _FINDER.device_of

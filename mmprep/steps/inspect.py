@@ -178,10 +178,12 @@ def _raw(path: Path, options: TextOptions) -> Facts:
 
 def _claimed(path: Path, name: str, claim: Claim, options: TextOptions) -> Facts:
     reader = TABLE_READERS[name]
-    streams = [
-        _measured(reader.read_stream(path, options, stream, stream=stream))
-        for stream in reader.probe(claim, path.parent, options)
-    ]
+    device_of = getattr(reader, "device_of", None)
+    streams = []
+    for stream in reader.probe(claim, path.parent, options):
+        device = device_of(claim, path.parent, stream) if device_of is not None else None
+        found = reader.read_stream(path, options, stream, stream=stream)
+        streams.append(_measured(found, device))
     return {"kind": "table", "reader": name, "streams": streams}
 
 
@@ -212,13 +214,17 @@ def _folder(path: Path, options: TextOptions) -> Facts:
         raise DataError(
             "no data set and no E4 session", where=str(path), hint="inspect its files one by one"
         )
-    streams = [_measured(_e4_stream(path / name, options)) for name in claims[0].files]
+    streams = [
+        _measured(_e4_stream(path / name, options), e4.device_of(claims[0], path, name))
+        for name in claims[0].files
+    ]
     return {"kind": "e4 session", "streams": streams}
 
 
 def _table(path: Path, options: TextOptions) -> Facts:
-    stream = tables.read_stream(path, path.stem)
-    return {"kind": "table", "reader": "mmprep", "streams": [_measured(stream)]}
+    info = tables.table_info(path)
+    facts = _measured(tables.read_stream(path, path.stem), info.device)
+    return {"kind": "table", "reader": "mmprep", "streams": [{**facts, "tz": info.tz}]}
 
 
 def _shard(path: Path, options: TextOptions) -> Facts:
@@ -227,7 +233,7 @@ def _shard(path: Path, options: TextOptions) -> Facts:
     return {"kind": "shard", "dtype": str(data.dtype), "shape": shape, "streams": []}
 
 
-def _measured(stream: Stream) -> Facts:
+def _measured(stream: Stream, device: str | None = None) -> Facts:
     """Measure a stream as `align` would see it, before any clock."""
     repaired = align.repair(stream, stream.stamps_ns)
     begin_ns, end_ns = repaired.coverage_ns if repaired.n_samples else (0, 0)
@@ -236,6 +242,7 @@ def _measured(stream: Stream) -> Facts:
     return {
         "name": stream.name,
         "kind": stream.kind,
+        "device": device,
         "channels": list(stream.channels),
         "units": list(stream.units),
         "n_channels": len(stream.channels),

@@ -6,8 +6,9 @@ Rules
   back as wrong data.
 - The first column is `id` (a dictionary, constant), then `time`, then the channels.
 - Schema metadata `mmprep` is JSON: `start_ns` (the first stamp on the source's clock), `absolute`,
-  `rate_hz` ("num/den" or null) and `clock`. The stamp of a row on the source's clock is its `time`
-  where that is absolute, else start_ns + time.
+  `rate_hz` ("num/den" or null), `clock`, `device` (the model that recorded it, or null) and `tz`
+  (the zone of the local times that were made UTC, or null). The stamp of a row on the source's
+  clock is its `time` where that is absolute, else start_ns + time.
 - The same rows give the same bytes, however they arrive: row groups are cut by row count and size.
 """
 
@@ -76,7 +77,9 @@ class TimeFacts:
     absolute: bool
 
 
-def arrow_schema(schema: TableSchema, facts: TimeFacts) -> pa.Schema:
+def arrow_schema(
+    schema: TableSchema, facts: TimeFacts, *, device: str | None = None, tz: str | None = None
+) -> pa.Schema:
     """Give the Arrow schema of one table of a stream."""
     time_type = pa.timestamp("ns", "UTC") if schema.time.absolute else pa.duration("ns")
     rate = rate_text(facts.rate_hz) if facts.rate_hz is not None else ""
@@ -91,6 +94,8 @@ def arrow_schema(schema: TableSchema, facts: TimeFacts) -> pa.Schema:
         "absolute": schema.time.absolute,
         "rate_hz": rate or None,
         "clock": "utc" if schema.time.absolute else "device",
+        "device": device,
+        "tz": tz if schema.time.absolute else None,
     }
     return pa.schema(fields, metadata={"mmprep": json.dumps(about)})
 
@@ -196,6 +201,8 @@ class TableWriter:
         Encode one row group while the rows of the next one come in; twice the memory.
     start_ns : int, optional
         The stamp from which relative times count; default that of the first row.
+    device, tz : str, optional
+        As in `Target`.
     """
 
     def __init__(
@@ -209,9 +216,12 @@ class TableWriter:
         level: int = COMPRESSION_LEVEL,
         background: bool = False,
         start_ns: int | None = None,
+        device: str | None = None,
+        tz: str | None = None,
     ) -> None:
         self._path, self._schema, self._id, self._level = path, schema, item_id, level
         self._rate_hz, self._irregular = rate_hz, irregular
+        self._device, self._tz = device, tz
         self._waiting: list[pa.RecordBatch] = []
         self._n_waiting, self._waiting_bytes = 0, 0
         self._pool = ThreadPoolExecutor(1, "mmprep-encode") if background else None
@@ -324,7 +334,7 @@ class TableWriter:
         return self._facts
 
     def _finished(self, group: pa.Table, facts: TimeFacts) -> pa.Table:
-        schema = arrow_schema(self._schema, facts)
+        schema = arrow_schema(self._schema, facts, device=self._device, tz=self._tz)
         time = group.column("time")
         if not facts.absolute:
             time = pa.chunked_array(
@@ -397,6 +407,10 @@ class TableInfo:
         Of all columns after `id` and `time`.
     kinds : tuple of str
         Their types, as pyarrow names them.
+    device : str, optional
+        The model that recorded it.
+    tz : str, optional
+        The zone of the local times that were made UTC.
     """
 
     n_rows: int
@@ -404,6 +418,8 @@ class TableInfo:
     channels: tuple[str, ...]
     units: tuple[str | None, ...]
     kinds: tuple[str, ...]
+    device: str | None = None
+    tz: str | None = None
 
 
 def table_info(path: Path) -> TableInfo:
@@ -432,6 +448,8 @@ def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
         tuple(field.name for field in fields),
         units,
         tuple(str(field.type) for field in fields),
+        about.get("device"),
+        about.get("tz"),
     )
 
 

@@ -67,6 +67,8 @@ class TimeColumn:
         The column in the raw file; empty for rows without stamps.
     fixed : bool
         `absolute` is declared: stamps that are no Unix time are an error.
+    tz : str, optional
+        The zone whose local times the file's stamps are; None where they name one or none is known.
     """
 
     unit: str
@@ -74,6 +76,7 @@ class TimeColumn:
     absolute: bool = False
     source_name: str = ""
     fixed: bool = False
+    tz: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,7 @@ def merge_schemas(schemas: Iterable[TableSchema]) -> TableSchema:
             union.add(column)
     best = max((schema.time for schema in listed), key=lambda time: EVIDENCE.index(time.evidence))
     voices = [schema.time for schema in listed if schema.time.evidence != "empty"]
-    time = replace(best, absolute=all(time.absolute for time in voices or [best]))
+    time = replace(best, absolute=all(time.absolute for time in voices or [best]), tz=None)
     return TableSchema(tuple(union.columns.values()), time, any(s.float32 for s in listed))
 
 

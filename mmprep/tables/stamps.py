@@ -198,7 +198,8 @@ def judge(
         said = f"time column {name!r}: unit taken as {unit} ({why} of its values); --time-unit"
         said = said.replace("default of its values", "by default")
         note = f"{said} says otherwise" if note is None else f"{said} says otherwise; {note}"
-    return Judged(TimeColumn(unit, evidence, absolute, name), note)
+    zone = tz if unit == "iso" and not has_zone(texts[0]) else None
+    return Judged(TimeColumn(unit, evidence, absolute, name, tz=zone), note)
 
 
 def _judged_unit(name: str, texts: Sequence[str]) -> tuple[str, str]:

@@ -32,6 +32,10 @@ class Target:
         Makes a running hash (with `update` and `hexdigest`) that is shown the input's raw bytes.
     start_ns : int, optional
         The stamp from which relative times count; default that of the first row.
+    device : str, optional
+        The model that recorded the rows.
+    tz : str, optional
+        The zone of the local times that became UTC.
     """
 
     path: Path
@@ -41,6 +45,8 @@ class Target:
     n_threads: int = 1
     hasher: Callable[[], Hasher] | None = None
     start_ns: int | None = None
+    device: str | None = None
+    tz: str | None = None
 
     @property
     def rejects_path(self) -> Path:
@@ -60,6 +66,8 @@ class Target:
             level=self.level,
             start_ns=self.start_ns,
             background=self.n_threads > 1,
+            device=self.device,
+            tz=self.tz,
         )
 
 

@@ -80,6 +80,8 @@ def test_metadata_gives_back_the_stamps_of_the_device(tmp_path):
         "absolute": False,
         "rate_hz": "128/1",
         "clock": "device",
+        "device": None,
+        "tz": None,
     }
     assert (facts.start_ns, facts.end_ns) == (START_NS, START_NS + 99 * 7_812_500)
     assert read_stream(tmp_path / "a.parquet", "x").stamps_ns.tolist() == rows()[0].tolist()
