@@ -235,6 +235,8 @@ def _chosen(found: Iterable[tuple[str, Entry | None]]) -> dict[str, Entry]:
             sets.add("/".join(parts[: parts.index(MARK)]))
         if one is None or any(part.startswith(".") for part in parts):
             continue
+        if not name:
+            raise DataError("refused: a member has no name")
         if name in kept:
             raise DataError(f"refused: the member {name!r} occurs twice")
         kept[name] = one
@@ -577,7 +579,7 @@ def _zip_name(info: zipfile.ZipInfo) -> str:
 
 def _zip_entry(info: zipfile.ZipInfo) -> Entry | None:
     kind = stat.S_IFMT(info.external_attr >> 16)
-    if info.is_dir() or kind not in {0, stat.S_IFREG}:
+    if info.filename.endswith("/") or kind not in {0, stat.S_IFREG}:
         return None
     method, fault = info.compress_type, None
     if info.flag_bits & _ENCRYPTED:

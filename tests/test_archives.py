@@ -182,7 +182,14 @@ def test_names_of_a_tar_that_are_not_utf_8(tmp_path):
 
 def test_links_devices_and_folders_are_left_out(tmp_path):
     odd = []
-    for name, kind in (("l", b"2"), ("h", b"1"), ("c", b"3"), ("p", b"6"), ("d", b"5")):
+    for name, kind in (
+        ("l", b"2"),
+        ("h", b"1"),
+        ("c", b"3"),
+        ("p", b"6"),
+        ("d", b"5"),
+        (".", b"5"),
+    ):
         info = tarfile.TarInfo(name)
         info.type, info.linkname = kind, "a.csv"
         odd.append((info, b""))
@@ -193,6 +200,7 @@ def test_links_devices_and_folders_are_left_out(tmp_path):
         link.external_attr = 0o120777 << 16
         made.writestr(link, "/etc/passwd")
         made.writestr("d/", "")
+        made.writestr("./", "")
     assert files.members(tmp_path / "x.zip") == []
 
 
@@ -232,6 +240,25 @@ def test_a_name_that_leads_out_refuses_the_archive(tmp_path, kind, name):
 def test_a_name_that_occurs_twice_refuses_the_archive(tmp_path, kind):
     archive = pack(tmp_path / f"x{kind}", {"a/b.csv": b"1", "./a//b.csv": b"2"})
     with pytest.raises(DataError, match=r"'a/b\.csv' occurs twice"):
+        files.members(archive)
+
+
+@pytest.mark.parametrize("kind", [".zip", ".tar"])
+def test_a_member_without_a_name_refuses_the_archive(tmp_path, kind):
+    archive = pack(tmp_path / f"x{kind}", {"a": b"1", ".": b"2"})
+    with pytest.raises(DataError, match="a member has no name"):
+        files.members(archive)
+
+
+def test_a_zip_with_an_empty_name_is_refused(tmp_path):
+    archive = pack(tmp_path / "x.zip", {"a": b""})
+    data = archive.read_bytes()
+    place = data.rindex(b"PK\1\2")
+    short = data[:place] + data[place : place + 28] + b"\0\0" + data[place + 30 : place + 46]
+    end = data.rindex(b"PK\5\6")
+    tail = data[end : end + 12] + struct.pack("<I", 46) + data[end + 16 :]
+    archive.write_bytes(short + tail)
+    with pytest.raises(DataError, match="a member has no name"):
         files.members(archive)
 
 
