@@ -37,7 +37,7 @@ from mmprep.sources.base import (
 )
 from mmprep.tables import stamps
 from mmprep.tables.arrays import ArrayTable, Rows
-from mmprep.tables.parse import Reject
+from mmprep.tables.parsed import Reject
 from mmprep.tables.rejects import RejectsFile, bad_row
 from mmprep.tables.rowreader import RowReader
 from mmprep.tables.schema import Column, TableSchema, TimeColumn

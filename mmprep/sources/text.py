@@ -39,7 +39,7 @@ from mmprep.sources.base import (
     schema_of,
 )
 from mmprep.tables import feed, stamps
-from mmprep.tables.parse import Reject
+from mmprep.tables.parsed import Reject
 from mmprep.tables.schema import EVIDENCE, Column, TableSchema, TimeColumn
 from mmprep.tables.spread import ValueRows
 from mmprep.tables.target import TableFacts, Target

@@ -1,6 +1,7 @@
 """Tables: specs, kinds and units of columns; blocks of text; Parquet. Sole owner of pyarrow."""
 
 from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
+from mmprep.tables.layout import NULLS, Layout, RateTime, Span
 from mmprep.tables.parquet import (
     TableInfo,
     TableWriter,
@@ -13,7 +14,6 @@ from mmprep.tables.parquet import (
     write_stream,
     write_table,
 )
-from mmprep.tables.parse import NULLS, Layout, RateTime, Span
 from mmprep.tables.rejects import RejectsFile
 from mmprep.tables.rowreader import (
     BAD_ROW_POLICIES,

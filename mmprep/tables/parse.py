@@ -11,18 +11,13 @@ Rules
   cells than the header, or the header again. A cell is bad if it is no stamp, or does not fit a
   declared kind. Any other cell that does not fit widens its column.
 - Spaces around a number, a stamp or a missing cell among numbers say nothing; those of text stay.
-- int64: `-?digits` without leading zero. float64: decimal or E notation without leading zero, where
-  an integer must be one that float64 holds exactly. All else is text.
 """
 
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,172 +26,22 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from mmprep.errors import DataError
-from mmprep.tables.schema import KINDS, RANK, widest
-from mmprep.tables.stamps import DECIMALS, StampReader
+from mmprep.tables.kinds import (
+    ARROW_TYPES,
+    EXACT_INTEGERS,
+    is_number,
+    misfits,
+    point_numbers,
+    smallest_kind,
+    trimmed,
+    unfit,
+)
+from mmprep.tables.layout import NULLS, Layout
+from mmprep.tables.parsed import Misfit, Parsed, Reject
+from mmprep.tables.plain import plain_kinds, read_plain
 from mmprep.timebase import BoolArray, IntArray
 
-try:
-    from mmprep.tables import _cells
-except ImportError:  # installed without a compiler
-    _cells = None  # type: ignore[assignment]
-
-NULLS = (
-    "",
-    "n/a",
-    "N/A",
-    "NA",
-    "#N/A",
-    "NaN",
-    "nan",
-    "NAN",
-    "-nan",
-    "-NaN",
-    "NULL",
-    "null",
-    "Null",
-)
-_PlainColumn = tuple[bytes | None, int, bytes | None, bytes]
-
-EXACT_INTEGERS = 2.0**53
-ARROW_TYPES = {
-    "null": pa.null(),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-}
-
-PLAIN_KINDS = {"null": b"0", "int64": b"i", "float64": b"f", "string": b"s"}
-KIND_OF_PLAIN = {code: kind for kind, code in PLAIN_KINDS.items()}
-
-_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
-_LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
-_NUMBER = r"(?i)^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
-_ANY_NUMBER = r"(?i)^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
-_WIDE_INTEGER = r"^[+-]?[0-9]{16,}$"
-_COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]*)?([eE][+-]?[0-9]+)?$"
 _LF, _ZERO, _SPACE, _PLUS, _MINUS, _POINT, _X = b"\n0 +-.x"
-
-
-@dataclass(frozen=True, slots=True)
-class RateTime:
-    """The time of rows without stamps: row i is at start_ns + i / rate_hz."""
-
-    rate_hz: Fraction
-    start_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A part of a file: whole lines, from one byte up to another.
-
-    Parameters
-    ----------
-    start_ns : int
-        The first stamp of the whole file, from which relative times count.
-    """
-
-    begin: int
-    end: int
-    start_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How one text file is laid out.
-
-    Parameters
-    ----------
-    path, where
-        The file, and its name in messages.
-    cells : tuple of (str or None)
-        The column that each cell of a row belongs to; None for a cell that must be empty.
-    time_cell : int, optional
-        Which of them holds the stamp, read by `stamps`; without it `rate` gives the times.
-    n_preamble : int
-        Lines before the first row, header included.
-    header : bytes
-        The header line, to know it when it comes again; empty where there is none.
-    numbers : Path, optional
-        The file holds but some lines of `where`; these are their numbers, counted from 1: int64.
-    span : Span, optional
-        Only this part of the file is read.
-    """
-
-    path: Path
-    where: str
-    cells: tuple[str | None, ...]
-    delimiter: str = "\t"
-    quote: str | None = None
-    decimal: str = "."
-    encoding: str = "utf-8"
-    n_preamble: int = 0
-    header: bytes = b""
-    comment: bytes = b"#"
-    nulls: tuple[str, ...] = NULLS
-    time_cell: int | None = None
-    stamps: StampReader | None = None
-    rate: RateTime | None = None
-    numbers: Path | None = None
-    span: Span | None = None
-
-    @property
-    def channels(self) -> dict[str, int]:
-        """Channel name -> its cell."""
-        return {
-            name: index
-            for index, name in enumerate(self.cells)
-            if name is not None and index != self.time_cell
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A row that is bad, or that holds a bad cell; `line` counts from 1 (in a block from 0)."""
-
-    line: int
-    reason: str
-    raw: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """The first value of a column that its kind cannot hold, and the kind that can."""
-
-    kind: str
-    line: int
-    text: str
-
-
-@dataclass(slots=True)
-class Parsed:
-    """What one block of lines holds.
-
-    Parameters
-    ----------
-    n_lines, n_rows_in, n_comments : int
-        Physical lines, and rows and comments among them.
-    rows : [shape=(n_rows_out,), int64]
-        Which of the rows are kept.
-    columns : mapping of str to pyarrow.Array
-        Channel -> values; channels that misfit are absent.
-    stamps_ns, is_valid : [shape=(n_rows_out,)] or None
-        None for rows without stamps.
-    """
-
-    n_lines: int
-    n_rows_in: int
-    rows: IntArray
-    n_comments: int = 0
-    columns: dict[str, pa.Array] = field(default_factory=dict)
-    stamps_ns: IntArray | None = None
-    is_valid: BoolArray | None = None
-    rejects: list[Reject] = field(default_factory=list)
-    misfits: dict[str, Misfit] = field(default_factory=dict)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows kept."""
-        return int(self.rows.size)
 
 
 class _Lines:
@@ -248,27 +93,14 @@ class BlockParser:
 
     def parse(self, data: bytes) -> Parsed:
         """Read whole lines."""
-        return self._plain(data) or self._mixed(data)
+        return read_plain(data, self.layout, self.kinds) or self._mixed(data)
 
     def needed(self, data: bytes) -> dict[str, str]:
         """Give the kinds that the values of these lines need, of channels that need others."""
-        found = self._needed_at_once(data)
+        found = plain_kinds(data, self.layout, self.kinds)
         if found is not None:
-            return found
+            return {name: kind for name, kind in found.items() if name not in self.fixed}
         return {name: misfit.kind for name, misfit in self.parse(data).misfits.items()}
-
-    def _needed_at_once(self, data: bytes) -> dict[str, str] | None:
-        if not self._may_be_plain(data):
-            return None
-        cells = self.layout.cells
-        found = _cells.kinds(data, ord(self.layout.delimiter), len(cells), *self._plain_form())
-        if found is None:
-            return None
-        channels = self._read_channels().items()
-        codes = {name: found[index : index + 1] for name, index in channels}
-        if b"?" in codes.values():
-            return None
-        return {n: KIND_OF_PLAIN[code] for n, code in codes.items() if n not in self.fixed}
 
     def _mixed(self, data: bytes) -> Parsed:
         lines = _Lines(data)
@@ -283,54 +115,6 @@ class BlockParser:
     def lines_of(self, data: bytes, parsed: Parsed) -> IntArray:
         """Give the line of each row that was kept of a block, counted from 0."""
         return self._rows(_Lines(data))[parsed.rows]
-
-    # --- plain lines -------------------------------------------------------------------------
-
-    def _plain(self, data: bytes) -> Parsed | None:
-        layout, kinds = self.layout, self._plain_kinds()
-        if kinds is None or not self._may_be_plain(data):
-            return None
-        if b"s" in kinds and not (data.isascii() and b"\0" not in data):
-            return None
-        scale = DECIMALS.get(layout.stamps.unit, 0) if layout.stamps is not None else 0
-        read = _cells.read(data, ord(layout.delimiter), kinds, *self._plain_form(), scale)
-        return self._from_plain(*read) if read is not None else None
-
-    def _may_be_plain(self, data: bytes) -> bool:
-        quote = self.layout.quote
-        is_quoted = quote is not None and quote.encode() in data
-        return _cells is not None and self.layout.decimal == "." and not is_quoted
-
-    def _plain_form(self) -> tuple[tuple[bytes, ...], int, bytes]:
-        """Give what tells missing values, comments and the header again."""
-        layout = self.layout
-        nulls = tuple(null.encode() for null in layout.nulls)
-        return nulls, layout.comment[0] if layout.comment else -1, layout.header
-
-    def _plain_kinds(self) -> bytes | None:
-        """Give the kind of each cell, None where the stamps are no decimals."""
-        layout, kinds = self.layout, []
-        for index, name in enumerate(layout.cells):
-            if index == layout.time_cell and layout.stamps is not None:
-                if layout.stamps.unit not in DECIMALS:
-                    return None
-                kinds.append(b"t")
-            elif name is None:
-                kinds.append(b"0")
-            elif index == layout.time_cell or name not in self.kinds:
-                kinds.append(b"-")
-            else:
-                kinds.append(PLAIN_KINDS[self.kinds[name]])
-        return b"".join(kinds)
-
-    def _from_plain(self, n_rows: int, columns: Sequence[_PlainColumn | None]) -> Parsed:
-        parsed = Parsed(n_rows, n_rows, np.arange(n_rows))
-        for name, index in self._read_channels().items():
-            parsed.columns[name] = _arrow_array(columns[index], self.kinds[name], n_rows)
-        if self.layout.time_cell is not None and self.layout.stamps is not None:
-            stamps = _arrow_array(columns[self.layout.time_cell], "int64", n_rows)
-            parsed.stamps_ns, parsed.is_valid = self.layout.stamps.from_ns(stamps)
-        return parsed
 
     # --- lines -------------------------------------------------------------------------------
 
@@ -472,7 +256,7 @@ class BlockParser:
     def _has_padded_null(self, data: bytes) -> bool:
         """Say whether a missing cell that looks like a number may have spaces around it."""
         blanks = [blank for blank in (" ", "\t") if blank != self.layout.delimiter]
-        nulls = [null for null in self.layout.nulls if null not in NULLS and _is_number(null)]
+        nulls = [null for null in self.layout.nulls if null not in NULLS and is_number(null)]
         padded = (form for n in nulls for blank in blanks for form in (blank + n, n + blank))
         return any(form.encode() in data for form in padded)
 
@@ -664,8 +448,8 @@ class BlockParser:
         parsed.columns[name] = pa.nulls(len(plain)) if is_null else plain.cast(ARROW_TYPES[kind])
 
     def _number_texts(self, texts: pa.Array) -> pa.Array:
-        cut = _trimmed(texts, self.layout.nulls)
-        return _point_numbers(cut) if self.layout.decimal == "," else cut
+        cut = trimmed(texts, self.layout.nulls)
+        return point_numbers(cut) if self.layout.decimal == "," else cut
 
     def _reject_cells(
         self, parsed: Parsed, lines: _Lines, line_of: IntArray, faults: dict[int, str]
@@ -684,25 +468,11 @@ class BlockParser:
         _filter(parsed, keep)
 
 
-def _arrow_array(column: _PlainColumn | None, kind: str, n_rows: int) -> pa.Array:
-    if column is None:
-        return pa.nulls(n_rows)
-    valid, n_missing, offsets, values = column
-    buffers = [None if part is None else pa.py_buffer(part) for part in (valid, offsets, values)]
-    if offsets is None:
-        del buffers[1]
-    return pa.Array.from_buffers(ARROW_TYPES[kind], n_rows, buffers, n_missing)
-
-
 def _filter(parsed: Parsed, keep: BoolArray) -> None:
     parsed.rows = parsed.rows[keep]
     parsed.columns = {name: col.filter(pa.array(keep)) for name, col in parsed.columns.items()}
     if parsed.stamps_ns is not None and parsed.is_valid is not None:
         parsed.stamps_ns, parsed.is_valid = parsed.stamps_ns[keep], parsed.is_valid[keep]
-
-
-def _is_number(text: str) -> bool:
-    return re.match(_ANY_NUMBER, text) is not None
 
 
 def _is_wide(numbers: pa.Array) -> bool:
@@ -744,74 +514,3 @@ def _starts_cell(padded: NDArray[np.uint8], places: IntArray, delimiter: int) ->
     before, earlier = padded[places - 1], padded[places - 2]
     signed = (before == _PLUS) | (before == _MINUS)
     return np.asarray(opens(before) | (signed & opens(earlier)))
-
-
-def _trimmed(texts: pa.Array, nulls: Sequence[str]) -> pa.Array:
-    """Cut spaces around cells; those that are missing without them are missing."""
-    cut = pc.utf8_trim_whitespace(texts)
-    is_missing = pc.is_in(cut, value_set=pa.array(["", *nulls]))
-    return pc.if_else(is_missing, pa.scalar(None, pa.string()), cut)
-
-
-def _point_numbers(cut: pa.Array) -> pa.Array:
-    """Write numbers with a decimal comma (and points between thousands) with a decimal point."""
-    plain = pc.replace_substring(pc.replace_substring(cut, ".", ""), ",", ".")
-    other = pc.binary_join_element_wise(cut, "?", "")  # no number, whatever it looks like
-    return pc.if_else(pc.match_substring_regex(cut, _COMMA_NUMBER), plain, other)
-
-
-def misfits(texts: pa.Array, kind: str) -> BoolArray:
-    """Say which cells a kind cannot hold.
-
-    Parameters
-    ----------
-    texts : pyarrow.Array of string [shape=(n,)]
-        Cells without spaces around them; missing ones fit every kind.
-
-    Returns
-    -------
-    [shape=(n,), bool]
-    """
-    if kind == "string":
-        return np.zeros(len(texts), np.bool_)
-    if kind == "null":
-        return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
-    return _no_integer(texts) if kind == "int64" else _no_float(texts)
-
-
-def unfit(texts: pa.Array, kind: str) -> BoolArray:
-    """Say which cells cannot be read as a declared kind: leading zeros and rounding are meant."""
-    if kind not in ("int64", "float64"):
-        return misfits(texts, kind)
-    given = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
-    if kind == "float64":
-        return np.asarray(given & ~_matches(texts, _ANY_NUMBER))
-    return _no_integer(pc.replace_substring_regex(texts, r"^(-?)0+([0-9])", r"\1\2"))
-
-
-def _matches(texts: pa.Array, pattern: str) -> BoolArray:
-    found = pc.match_substring_regex(texts, pattern).fill_null(False)  # noqa: FBT003
-    return np.asarray(found.to_numpy(zero_copy_only=False))
-
-
-def _no_integer(texts: pa.Array) -> BoolArray:
-    wrong: BoolArray = ~_matches(texts, _INTEGER) & texts.is_valid().to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(wrong & _matches(texts, _LONG_INTEGER)):
-        wrong[row] = not -(1 << 63) <= int(texts[int(row)].as_py()) < 1 << 63
-    return wrong
-
-
-def _no_float(texts: pa.Array) -> BoolArray:
-    wrong: BoolArray = ~_matches(texts, _NUMBER) & texts.is_valid().to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(~wrong & _matches(texts, _WIDE_INTEGER)):
-        text = texts[int(row)].as_py()
-        wrong[row] = len(text) > 400 or int(text) != int(float(text))
-    return wrong
-
-
-def smallest_kind(texts: pa.Array, *, at_least: str = "null") -> str:
-    """Name the smallest kind that holds all cells."""
-    for kind in KINDS[RANK[at_least] :]:
-        if not misfits(texts, kind).any():
-            return kind
-    return widest(at_least, "string")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mmprep.errors import DataError
-from mmprep.tables.parse import Reject
+from mmprep.tables.parsed import Reject
 
 
 def bad_row(where: str, reject: Reject) -> DataError:

@@ -23,7 +23,9 @@ import pyarrow as pa
 from mmprep import files
 from mmprep.tables import feed
 from mmprep.tables.feed import BLOCK_BYTES, Block, Hasher
-from mmprep.tables.parse import BlockParser, Layout, Parsed, Reject
+from mmprep.tables.layout import Layout
+from mmprep.tables.parse import BlockParser
+from mmprep.tables.parsed import Parsed, Reject
 from mmprep.tables.rejects import bad_row
 from mmprep.tables.schema import Column, Widen, widest
 from mmprep.tables.stamps import row_stamps

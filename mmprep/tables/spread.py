@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from mmprep import files
 from mmprep.errors import DataError
 from mmprep.tables import feed
-from mmprep.tables.parse import BlockParser, Layout, Parsed, Reject
+from mmprep.tables.layout import Layout
+from mmprep.tables.parse import BlockParser
+from mmprep.tables.parsed import Parsed, Reject
 from mmprep.tables.rejects import bad_row
 from mmprep.tables.rowreader import skip_lines
 from mmprep.timebase import IntArray

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.tables.feed import BLOCK_BYTES
+from mmprep.tables.layout import Layout
 from mmprep.tables.packets import Cycle, PacketCounter
 from mmprep.tables.parquet import TableWriter, as_floats
-from mmprep.tables.parse import Layout, Parsed, Reject
+from mmprep.tables.parsed import Parsed, Reject
 from mmprep.tables.rejects import RejectsFile
 from mmprep.tables.rowreader import Batch, ReadOptions, RowReader, Tally, sample_columns
 from mmprep.tables.schema import (

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mmprep.tables.parse import BlockParser, Layout, Parsed
+from mmprep.tables.layout import Layout
+from mmprep.tables.parse import BlockParser
+from mmprep.tables.parsed import Parsed
+from mmprep.tables.plain import plain_kinds, read_plain
 from mmprep.tables.stamps import stamp_reader
 
 _cells = pytest.importorskip("mmprep.tables._cells", reason="installed without a compiler")
@@ -162,7 +165,7 @@ def test_it_agrees_with_the_other_ways(rows, kinds, ends):
         Path("x.tsv"), "x.tsv", ("time", "a", "b"), time_cell=0, stamps=stamp_reader("s", ["0.5"])
     )
     parser = BlockParser(layout, dict(zip("ab", kinds, strict=True)))
-    plain = parser._plain(data)
+    plain = read_plain(data, layout, parser.kinds)
     if plain is not None:
         _assert_same(plain, parser._mixed(data))
 
@@ -187,7 +190,7 @@ def _assert_same(one: Parsed, other: Parsed) -> None:
 def test_the_kinds_that_cells_need_are_those_of_the_careful_way(rows):
     data = "".join("\t".join(row) + "\n" for row in rows).encode()
     parser = BlockParser(Layout(Path("x.tsv"), "x.tsv", ("a", "b")), {"a": "null", "b": "null"})
-    found = parser._needed_at_once(data)
+    found = plain_kinds(data, parser.layout, parser.kinds)
     careful = {name: misfit.kind for name, misfit in parser._mixed(data).misfits.items()}
     if found is not None:
         for name, kind in found.items():

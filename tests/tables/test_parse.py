@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmprep.tables.parse import (
-    NULLS,
-    BlockParser,
-    Layout,
-    Reject,
-    misfits,
-    smallest_kind,
-)
+from mmprep.tables.kinds import misfits, smallest_kind
+from mmprep.tables.layout import NULLS, Layout
+from mmprep.tables.parse import BlockParser
+from mmprep.tables.parsed import Reject
 from mmprep.tables.stamps import stamp_reader
 
 quick = settings(deadline=None, max_examples=80)
