@@ -1,44 +1,48 @@
-"""Neuromag FIF, read through MNE.
+"""What is read through MNE: FIF, GDF, EEGLAB, Neuroscan and the others of `mneformats`.
 
 Rules
 -----
-- A file is taken if its first blocks announce raw data; epochs, averages and forward models are
-  not. The further parts of a recording that was split go with its first one.
-- `meas_date` is the start of the acquisition in UTC. The first stored sample comes `first_samp`
-  samples later: that is where the stream begins, and annotations count from the former.
+- `meas_date` is the start of the acquisition. The first stored sample comes `first_samp` samples
+  later: that is where the stream begins, and annotations count from the former. In formats that
+  have the time on the wall it is a local time like any other: a duration, or UTC by `--tz`.
 - Rows that MNE fills in for a pause of the acquisition (`BAD_ACQ_SKIP`) are left out: a gap.
-- Values are in the SI units of MNE. Samples are read block by block.
+- Values are in the SI units of MNE; what MNE takes for volts without having a unit has none here.
+- Samples are read block by block. Epochs are refused.
 - What the file says of the person is never read.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
 import struct
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mmprep import files, tables
-from mmprep.errors import DataError
+from mmprep.errors import DataError, UsageError
+from mmprep.sources import mneformats
 from mmprep.sources.base import (
     NOTE_COLUMNS,
     NOTES,
     Claim,
     Finder,
     Looks,
+    Start,
     TextOptions,
-    beside,
     file_of,
     note_rows,
+    start_of,
     unix_ns,
 )
 from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
@@ -47,76 +51,26 @@ from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import NS_PER_S, BoolArray, rate
 
 READER = "mnefiles"
-SUFFIXES = (".fif", ".fif.gz")
 SIGNAL = "signal"
 SKIP = "BAD_ACQ_SKIP"
-MAX_TAGS = 20_000
 
-_FILE_ID, _BLOCK_START = 100, 104
-_RAW_BLOCKS = {102, 112, 119}  # raw data, continuous data, data of an internal active shielding
-_PART = re.compile(r"^(?P<stem>.+?)(?:-(?P<plain>[1-9]\d*)|_split-(?P<bids>\d+)(?P<end>_[a-z]+)?)$")
+# What a damaged file makes MNE and the packages below it raise.
+_FAULTS = (
+    *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError),
+    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error),
+    ImportError,
+)
+_NEEDED = re.compile(r"to work, the (?:module )?(\w+)|^The (\w+) package")
+_HDF5_SET = "HDF reader for matlab v7.3"
+_EXTRAS = {"h5py": "mmprep[mat73]", "pymatreader": "mmprep[mat73]"}
 
 
 def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
-    """Claim the raw FIF files of a folder, each with the parts that follow it."""
-    ours = [name for name in sorted(names) if _suffix(name)]
-    firsts = {name: _first_of(name, ours) for name in ours}
-    claims = []
-    for name in ours:
-        path = beside(folder, name)
-        if firsts[name] == name and is_raw(file_of(root, path)):
-            parts = [beside(folder, n) for n in ours if firsts[n] == name and n != name]
-            claims.append(Claim(READER, path, (path, *parts), _suffix(name)))
-    return claims
-
-
-def _suffix(name: str) -> str:
-    return next((name[-len(end) :] for end in SUFFIXES if name.lower().endswith(end)), "")
-
-
-def _first_of(name: str, names: Sequence[str]) -> str:
-    """Name the first part of a recording that was split at 2 GB."""
-    suffix = _suffix(name)
-    found = _PART.match(name.removesuffix(suffix))
-    if found is None:
-        return name
-    whole = f"{found['stem']}{suffix}"
-    if found["bids"]:
-        whole = f"{found['stem']}_split-{'1'.zfill(len(found['bids']))}{found['end'] or ''}{suffix}"
-    return whole if whole in names else name
-
-
-def is_raw(path: Path) -> bool:
-    """Say whether a file is FIF and announces raw data."""
-    is_packed = path.name.lower().endswith(".gz")
-    try:
-        with files.open_input(path) as raw:
-            return _announces_raw(gzip.GzipFile(fileobj=raw) if is_packed else raw)
-    except (OSError, EOFError, DataError):
-        return False
-
-
-def _announces_raw(file: Any) -> bool:
-    for index in range(MAX_TAGS):
-        head = file.read(16)
-        if len(head) < 16:
-            return False
-        kind, type_, size, following = struct.unpack(">4i", head)
-        if index == 0 and (kind, type_, size) != (_FILE_ID, 31, 20):
-            return False
-        if kind == _BLOCK_START and size == 4:
-            (block,) = struct.unpack(">i", file.read(4))
-            if block in _RAW_BLOCKS:
-                return True
-        elif size < 0:
-            return False
-        else:
-            file.seek(size, 1)
-        if following > 0:
-            file.seek(following)
-        elif following < 0:
-            return False
-    return False
+    """Claim the recordings of a folder, each with the files that it needs."""
+    return [
+        Claim(READER, path, files, suffix)
+        for path, files, suffix in mneformats.claimed(folder, names, root)
+    ]
 
 
 def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
@@ -125,7 +79,8 @@ def streams(claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
 
 
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
-    recording = _open(file_of(root, claim.id_path), claim.id_path)
+    path = file_of(root, claim.id_path)
+    recording = _open(path, claim.id_path or str(root), options.tz)
     return {SIGNAL: partial(_signal, recording), NOTES: partial(_annotations, recording)}
 
 
@@ -134,66 +89,109 @@ def _signal(recording: _Recording) -> ArrayTable:
     columns = tables.declared(
         (label, unit, "float64") for label, unit in zip(raw.ch_names, _units(raw), strict=True)
     )
-    time = TimeColumn("rate", "given", absolute=recording.absolute)
+    time = TimeColumn("rate", "given", absolute=recording.start.absolute, tz=recording.start.tz)
     give = partial(_give, recording, [column.name for column in columns])
     return ArrayTable(columns, time, recording.rate_hz, give, recording.notes)
 
 
 def _annotations(recording: _Recording) -> ArrayTable:
-    time = TimeColumn("s", "given", absolute=recording.absolute)
+    time = TimeColumn("s", "given", absolute=recording.start.absolute, tz=recording.start.tz)
     return ArrayTable(NOTE_COLUMNS, time, None, partial(_give_notes, recording))
 
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """An opened file; `start_ns` is that of the acquisition."""
+    """An opened file; `start` is that of the acquisition."""
 
     where: str
     raw: Any
     rate_hz: Fraction
-    start_ns: int
-    absolute: bool
+    start: Start
     notes: tuple[str, ...]
 
     @property
     def first_ns(self) -> int:
         """The time of the first stored sample."""
-        return int(row_stamps(self.start_ns, self.rate_hz, np.array([self.raw.first_samp]))[0])
+        return int(row_stamps(self.start.ns, self.rate_hz, np.array([self.raw.first_samp]))[0])
+
+    @property
+    def shift_ns(self) -> int:
+        """What is added to a time of MNE."""
+        when = self.raw.info["meas_date"]
+        return 0 if when is None else self.start.ns - unix_ns(when)
 
 
-def _open(path: Path, where: str) -> _Recording:
+def _open(path: Path, where: str, tz: str | None) -> _Recording:
     import mne
 
+    form = mneformats.format_of(path)
+    if form is None:
+        raise DataError("is damaged, or of no format that MNE reads", where=where)
     if files.is_member(path):
         raise DataError(
-            "is a FIF file, which MNE can't read inside an archive",
+            f"is of the format {form.name}, which MNE can't read inside an archive",
             where=where,
             hint="unpack the archive, and convert the folder",
         )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with _located(where):
-            raw = mne.io.read_raw_fif(path, allow_maxshield=True, preload=False, verbose="ERROR")
-    notes = [str(warning.message).split("\n")[0] for warning in caught]
-    when = raw.info["meas_date"]
-    if when is None:
-        notes.append("no start time; stamps count from the acquisition's")
+    if fault := form.fault(path):
+        raise DataError(fault, where=where, hint="fetch it again")
+    with _located(where) as notes:
+        read = getattr(mne.io, f"read_raw_{form.reader}")
+        raw = read(path, preload=False, verbose="ERROR", **form.options)
+    start = _start(raw.info["meas_date"], form, tz)
     return _Recording(
         where,
         raw,
-        rate(float(raw.info["sfreq"]), where=where),
-        0 if when is None else unix_ns(when),
-        when is not None,
-        tuple(notes),
+        _rate(raw, where),
+        start,
+        (*notes, *([start.note] if start.note else [])),
     )
 
 
-@contextmanager
-def _located(where: str) -> Iterator[None]:
+def _rate(raw: Any, where: str) -> Fraction:
     try:
-        yield
-    except (ValueError, OSError, RuntimeError, KeyError, struct.error) as error:
-        raise DataError(f"MNE cannot read it: {error}", where=where) from error
+        return rate(float(raw.info["sfreq"]), where=where)
+    except UsageError as error:
+        raise DataError(error.what, where=where, hint="is it damaged?") from error
+
+
+def _start(when: datetime | None, form: mneformats.Format, tz: str | None) -> Start:
+    if when is None or when == form.unknown:
+        return Start(note="no start time; stamps count from the acquisition's")
+    if form.clock == "utc":
+        return Start(unix_ns(when), absolute=True)
+    if form.clock == "zoneless":
+        return Start(unix_ns(when), note="the zone of its start is not known: durations")
+    # `machine`: MNE took the time on the wall for one of this machine's zone.
+    local = when.astimezone() if form.clock == "machine" else when
+    return start_of(local.replace(tzinfo=None), tz)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[list[str]]:
+    """Give errors their place, and warnings as notes once all is read; what is printed is lost."""
+    from scipy.io.matlab import MatReadError
+
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught, redirect_stdout(StringIO()):
+        warnings.simplefilter("always")
+        try:
+            yield notes
+        except (*_FAULTS, MatReadError) as error:
+            raise _told(error, where) from error
+    notes += [str(warning.message).split("\n")[0] for warning in caught]
+
+
+def _told(error: BaseException, where: str) -> DataError:
+    text = " ".join(str(error).split()) or type(error).__name__
+    needed = _NEEDED.search(text)
+    name = "pymatreader" if _HDF5_SET in text else (needed[1] or needed[2]) if needed else None
+    if name is not None:
+        hint = f"pip install '{_EXTRAS.get(name, name)}'"
+        return DataError(f"needs the package {name}", where=where, hint=hint)
+    if "number of trials" in text:
+        return DataError("holds epochs, not one recording", where=where, hint="convert the raw one")
+    return DataError(f"MNE cannot read it: {text}", where=where)
 
 
 _UNITS = {1: "m", 101: "Hz", 107: "V", 109: "ohm", 110: "S", 112: "T", 114: "degC", 201: "T/m"}
@@ -201,7 +199,11 @@ _UNITS = {1: "m", 101: "Hz", 107: "V", 109: "ohm", 110: "S", 112: "T", 114: "deg
 
 def _units(raw: Any) -> list[str | None]:
     """Name the SI unit of each channel, by FIF's own number for it."""
-    return [_UNITS.get(int(channel["unit"])) for channel in raw.info["chs"]]
+    named = [_UNITS.get(int(channel["unit"])) for channel in raw.info["chs"]]
+    scales = raw._raw_extras[0].get("units") if type(raw).__name__ == "RawGDF" else None
+    if scales is None:
+        return named
+    return [unit if scale != 1 else None for unit, scale in zip(named, scales, strict=True)]
 
 
 def _give(
@@ -212,11 +214,12 @@ def _give(
     for begin in range(0, raw.n_times, step):
         end = min(begin + step, raw.n_times)
         keep = _stored(recording, begin, end)
-        with _located(recording.where):
+        with _located(recording.where) as said:
             data, _ = raw[:, begin:end]
+        notes += [note for note in said if note not in notes]
         rows = np.arange(begin, end, dtype=np.int64)[keep] + first
         columns = dict(zip(names, data[:, keep], strict=True))
-        take(Rows(row_stamps(recording.start_ns, recording.rate_hz, rows), columns))
+        take(Rows(row_stamps(recording.start.ns, recording.rate_hz, rows), columns))
 
 
 def _give_notes(recording: _Recording, take: Callable[[Rows], None], notes: list[str]) -> None:
@@ -238,7 +241,9 @@ def _stored(recording: _Recording, begin: int, end: int) -> BoolArray:
 
 def _notes(recording: _Recording) -> Iterator[tuple[int, float, str]]:
     found = recording.raw.annotations
-    origin_ns = recording.first_ns if found.orig_time is None else unix_ns(found.orig_time)
+    origin_ns = recording.first_ns
+    if found.orig_time is not None:
+        origin_ns = unix_ns(found.orig_time) + recording.shift_ns
     for onset, duration, text in zip(found.onset, found.duration, found.description, strict=True):
         yield origin_ns + round(float(onset) * NS_PER_S), float(duration), str(text)
 

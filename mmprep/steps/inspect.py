@@ -21,7 +21,7 @@ from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.shards import open_shard
 from mmprep.signals import Stream
-from mmprep.sources import clocklog, e4, text
+from mmprep.sources import clocklog, e4, mnefiles, text
 from mmprep.sources.base import Claim, TextOptions, is_companion
 from mmprep.steps import datasets
 from mmprep.steps.claims import TABLE_READERS, reader_of
@@ -210,6 +210,8 @@ def _e4_stream(path: Path, options: TextOptions) -> Stream:
 def _folder(path: Path, options: TextOptions) -> Facts:
     names = files.names_in(path)
     claims = e4.claim("", names, path)
+    if not claims and (own := mnefiles.claim(path.name, names, path.parent)):
+        return _claimed(path, mnefiles.READER, own[0], options)
     if not claims:
         raise DataError(
             "no data set and no E4 session", where=str(path), hint="inspect its files one by one"
