@@ -2,20 +2,13 @@
 
 Rules
 -----
-- What the options don't say is found in the first 256 KiB: encoding, delimiter (a `sep=` line, then
-  the one that cuts lines into equally many cells), header (a first row without any number),
-  a delimiter at the end of each line, a decimal comma.
-- Lines before the header that are blank or start with `#` are skipped; where no header follows, the
-  last `#` line with as many cells as the rows is the header.
-- A column name that occurs twice is an error; a blank one becomes `column_<k>`.
+- How a file is laid out is found out by `sniff`, as far as the options don't say it.
+- A long table may be cut into parts of whole lines, or split by the values of a column.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mmprep import files, tables
-from mmprep.errors import DataError, UsageError
+from mmprep.errors import UsageError
 from mmprep.sources.base import (
     OWN,
     Claim,
@@ -35,12 +28,12 @@ from mmprep.sources.base import (
     file_of,
     is_companion,
     known_suffix,
-    nulls_of,
     schema_of,
 )
+from mmprep.sources.sniff import HEAD_BYTES, Head, Sniffed, laid_out, sniff, timed
 from mmprep.tables import feed, stamps
 from mmprep.tables.parsed import Reject
-from mmprep.tables.schema import EVIDENCE, Column, TableSchema, TimeColumn
+from mmprep.tables.schema import EVIDENCE, Column, TableSchema
 from mmprep.tables.spread import ValueRows
 from mmprep.tables.target import TableFacts, Target
 from mmprep.tables.text import TextTable
@@ -48,17 +41,8 @@ from mmprep.tables.text import TextTable
 READER = "text"
 SUFFIXES = (".tsv", ".csv", ".tab")
 NAMED_SUFFIXES = (*SUFFIXES, ".txt", ".dat", ".log")
-HEAD_BYTES, SHORT_BYTES = 256 << 10, 64 << 10
-SNIFF_ROWS = 100
-STAMP_ROWS = 300
 
 _SPLIT_HINT = "--split-by takes the column that names the device or signal of a row"
-_DELIMITERS = "\t;,| "
-_SPELLED = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-_SEP_LINE = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
-_NUMBER = re.compile(r"^[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?$")
-_COMMA_DECIMAL = re.compile(r"^[+-]?\d+(\.\d{3})*,\d+([eE][+-]?\d+)?$")
-_POINT_DECIMAL = re.compile(r"^[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 
 
 def claim(folder: str, names: Sequence[str], root: Path, *, named: bool = False) -> list[Claim]:
@@ -76,14 +60,6 @@ def claim(folder: str, names: Sequence[str], root: Path, *, named: bool = False)
             path = beside(folder, name)
             claims.append(Claim(READER, path, (path,), suffix))
     return claims
-
-
-@dataclass(frozen=True, slots=True)
-class Sniffed:
-    """What was found out about one file; `texts` are its first stamps."""
-
-    table: TextTable
-    texts: tuple[str, ...]
 
 
 def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
@@ -194,7 +170,7 @@ def split(
     (name,) = claim.files
     starts = f"{claim.stem}-"
     said = [known for stream, known in options.declared.items() if stream.startswith(starts)]
-    whole, _ = _laid_out(file_of(root, name), name, _with_declared(options, *said[:1]))
+    whole, _ = laid_out(file_of(root, name), name, _with_declared(options, *said[:1]))
     column = _key_column(whole, options.split_by or "")
     spread = tables.Spread(
         whole.layout,
@@ -252,8 +228,8 @@ def _part(table: TextTable, key: Column, rows: ValueRows, options: TextOptions) 
     )
     columns = tuple(column for column in table.columns if column != key)
     lines = feed.head(rows.path, HEAD_BYTES).decode("utf-8", "replace").split("\n")
-    head = _Head(lines[:-1], 0, layout.delimiter, layout.quote)
-    return _timed(replace(table, layout=layout, columns=columns), head, options)
+    head = Head(lines[:-1], 0, layout.delimiter, layout.quote)
+    return timed(replace(table, layout=layout, columns=columns), head, options)
 
 
 # --- plain tables ---
@@ -285,301 +261,6 @@ def _settled(sniffed: Sniffed, schema: TableSchema, options: TextOptions) -> Tex
         return table
     reader = stamps.stamp_reader(shared.unit, sniffed.texts, tz=options.tz)
     return replace(table, layout=replace(table.layout, stamps=reader))
-
-
-# --- finding out ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The first lines of a file, and what is known of how they are cut."""
-
-    lines: list[str]
-    first: int  # the first line that is neither blank nor a comment
-    delimiter: str
-    quote: str | None
-
-    def rows(self, begin: int, n_rows: int) -> list[list[str]]:
-        """Cut lines into cells, blank ones and comments left out."""
-        taken = [line for line in self.lines[begin : begin + n_rows] if not _is_skipped(line)]
-        return [self.cells(line) for line in taken]
-
-    def cells(self, line: str) -> list[str]:
-        return _split(line, self.delimiter, self.quote)
-
-    def column(self, begin: int, n_rows: int, index: int) -> list[str]:
-        """Give one cell of each of these rows that has so many."""
-        lines = [line for line in self.lines[begin : begin + n_rows] if not _is_skipped(line)]
-        quote, delimiter = self.quote, self.delimiter
-        if quote is None or not any(quote in line for line in lines):
-            rows = [line.split(delimiter, index + 1) for line in lines]
-        else:
-            rows = [self.cells(line) for line in lines]
-        return [cells[index] for cells in rows if len(cells) > index]
-
-
-def _split(line: str, delimiter: str, quote: str | None) -> list[str]:
-    if quote is None or quote not in line:
-        return line.split(delimiter)
-    try:
-        return next(csv.reader([line], delimiter=delimiter, quotechar=quote), [])
-    except csv.Error:  # a cell of over 128 KiB
-        return line.split(delimiter)
-
-
-def _is_skipped(line: str) -> bool:
-    return line[:1] == "#" or not line or line.isspace()
-
-
-def sniff(path: Path, where: str, options: TextOptions) -> Sniffed:
-    """Find out how a text table is laid out.
-
-    Raises
-    ------
-    DataError, UsageError
-        As `probe`.
-    """
-    table, head = _laid_out(path, where, options)
-    return _timed(table, head, options)
-
-
-def _laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, _Head]:
-    """Find out all but how the stamps are read."""
-    stamps.check_unit(options.time_unit)
-    lines, encoding, notes = _first_lines(path, where, options)
-    head = _head(lines, path, options)
-    names, n_preamble, header = _names(head, where, options)
-    rows = head.rows(n_preamble, SNIFF_ROWS)
-    cells = _cells(names, rows, header=header is not None)
-    time_cell = _time_cell(cells, where, options)
-    decimal = _decimal(rows, head.delimiter)
-    layout = tables.Layout(
-        path,
-        where,
-        cells=_table_names(cells, time_cell),
-        delimiter=head.delimiter,
-        quote=head.quote,
-        decimal=decimal,
-        encoding=encoding,
-        n_preamble=n_preamble,
-        header=header or b"",
-        nulls=nulls_of(options),
-        time_cell=time_cell,
-        rate=tables.RateTime(options.rate_hz) if options.rate_hz and time_cell is None else None,
-    )
-    columns = _columns(layout, cells)
-    table = TextTable(
-        layout,
-        columns,
-        TimeColumn("rate", "given"),
-        rate_hz=options.rate_hz,
-        text=frozenset(column.name for column in columns),
-        notes=notes,
-    )
-    return table, head
-
-
-def _first_lines(
-    path: Path, where: str, options: TextOptions
-) -> tuple[list[str], str, tuple[str, ...]]:
-    raw = feed.head(path, HEAD_BYTES, where)
-    is_whole = len(raw) < HEAD_BYTES
-    encoding, note = feed.detect_encoding(raw, is_whole=is_whole)
-    encoding, note = (options.encoding, None) if options.encoding else (encoding, note)
-    if raw.count(b"\n", 0, SHORT_BYTES) > SNIFF_ROWS + STAMP_ROWS:
-        raw, is_whole = raw[:SHORT_BYTES], False
-    try:
-        text = feed.decode(raw, encoding).decode("utf-8", "replace")
-    except (UnicodeDecodeError, LookupError) as error:
-        raise DataError(f"not {encoding}: {error}", where=where, hint="say --encoding") from error
-    if not text.strip("\ufeff\0 \t\r\n"):
-        raise DataError("the file is empty", where=where, hint="leave it out, or fetch it again")
-    lines = text.split("\n")
-    if (not is_whole and len(lines) > 1) or not lines[-1]:
-        lines.pop()
-    return lines, encoding, (note,) if note else ()
-
-
-def _head(lines: list[str], path: Path, options: TextOptions) -> _Head:
-    sep = _SEP_LINE.match(lines[0])
-    begin = 1 if sep else 0
-    first = next((k for k in range(begin, len(lines)) if not _is_skipped(lines[k])), len(lines))
-    sample = [line for line in lines[first : first + SNIFF_ROWS] if not _is_skipped(line)]
-    if options.delimiter is not None:
-        delimiter = _one_character(options.delimiter, "--delimiter")
-    else:
-        delimiter = sep[1] if sep else _delimiter(sample, path)
-    return _Head(lines, first, delimiter, _quote(options.quote, delimiter))
-
-
-def _one_character(text: str, option: str) -> str:
-    char = _SPELLED.get(text.lower(), text)
-    if len(char) != 1 or not char.isascii():
-        raise UsageError(f"{text!r} is not one ASCII character", where=option)
-    return char
-
-
-def _quote(option: str | None, delimiter: str) -> str | None:
-    if option is None:
-        return None if delimiter == "\t" else '"'
-    return None if option.lower() == "none" else _one_character(option, "--quote")
-
-
-def _delimiter(lines: Sequence[str], path: Path) -> str:
-    """Take the delimiter that cuts most lines into the same number (over 1) of cells."""
-    default = "\t" if ".tsv" in path.name.lower() or ".tab" in path.name.lower() else ","
-    shares = {char: _share(lines, char) for char in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda char: (shares[char], char == default))
-    return best if shares[best] >= 0.5 else default
-
-
-def _share(lines: Sequence[str], delimiter: str) -> float:
-    quote = _quote(None, delimiter)
-    if quote is None or not any(quote in line for line in lines):
-        counts = Counter([line.count(delimiter) + 1 for line in lines])
-    else:
-        counts = Counter([len(_split(line, delimiter, quote)) for line in lines])
-    usual, n_lines = max(counts.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
-    share = n_lines / max(1, len(lines)) if usual > 1 else 0.0
-    return share if delimiter != " " else 0.9 * share
-
-
-def _names(head: _Head, where: str, options: TextOptions) -> tuple[list[str], int, bytes | None]:
-    """Give the column names, the lines before the first row, and the header line if any."""
-    if head.first >= len(head.lines):
-        raise DataError("no row: all lines are blank or comments", where=where)
-    line = head.lines[head.first]
-    has_header = _looks_like_header(head.cells(line)) if options.header is None else options.header
-    names, n_preamble, header = head.cells(line), head.first, None
-    if has_header:
-        n_preamble, header = head.first + 1, line.encode("utf-8")
-    else:
-        names = _commented_names(head, len(names)) or [f"column_{k + 1}" for k in range(len(names))]
-    if options.columns:
-        names = _given_names(names, options.columns, where)
-    return _checked_names(names, where), n_preamble, header
-
-
-def _looks_like_header(cells: Sequence[str]) -> bool:
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    return bool(filled) and not any(_NUMBER.match(cell) for cell in filled)
-
-
-def _commented_names(head: _Head, n_cells: int) -> list[str] | None:
-    for line in reversed(head.lines[: head.first]):
-        cells = head.cells(line.lstrip("# "))
-        if line.startswith("#") and len(cells) == n_cells and _looks_like_header(cells):
-            return cells
-    return None
-
-
-def _given_names(names: Sequence[str], given: Sequence[str], where: str) -> list[str]:
-    spare = len(names) - len(given)
-    if spare and (spare != 1 or names[-1].strip()):
-        raise UsageError(
-            f"--columns gives {len(given)} names, the rows have {len(names)} cells", where=where
-        )
-    return [*given, *[""] * spare]
-
-
-def _checked_names(names: Sequence[str], where: str) -> list[str]:
-    cut = [name.strip() for name in names]
-    doubled = [name for name, count in Counter(filter(None, cut)).items() if count > 1]
-    if doubled:
-        raise DataError(
-            f"the header names {doubled[0]!r} {cut.count(doubled[0])} times",
-            where=where,
-            hint="name the columns by --columns",
-        )
-    if any("\n" in name for name in names):
-        raise DataError("a column name goes over several lines", where=where)
-    return cut
-
-
-def _cells(names: list[str], rows: Sequence[Sequence[str]], *, header: bool) -> list[str | None]:
-    """Give the source column of each cell of a row; None for an empty cell at the end of lines."""
-    widths = Counter(len(row) for row in rows)
-    usual = max(widths, key=lambda n: (widths[n], n == len(names)), default=len(names))
-    cells: list[str | None] = list(names)
-    last_is_empty = all(not row[-1].strip() for row in rows if len(row) == usual and row)
-    if usual == len(names) + 1 and last_is_empty:
-        cells.append(None)
-    elif header and len(names) > 1 and not names[-1]:
-        if usual == len(names) - 1:
-            cells.pop()
-        elif last_is_empty:
-            cells[-1] = None
-    return [f"column_{k + 1}" if cell == "" else cell for k, cell in enumerate(cells)]
-
-
-def _time_cell(cells: Sequence[str | None], where: str, options: TextOptions) -> int | None:
-    names = [cell or "" for cell in cells]
-    if options.time is not None:
-        if options.time not in names:
-            raise UsageError(
-                f"no column {options.time!r}; there are {', '.join(filter(None, names))}",
-                where=where,
-                hint="name one of them by --time",
-            )
-        return names.index(options.time)
-    hinted = names.index(options.time_hint) if options.time_hint in names else None
-    found = hinted if hinted is not None else stamps.find_time(names)
-    if found is None and options.rate_hz is None:
-        raise DataError(
-            f"no time column among {', '.join(filter(None, names))}",
-            where=where,
-            hint="name it by --time COLUMN, or give --rate HZ for rows without stamps",
-        )
-    return found
-
-
-def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    def any_is(pattern: re.Pattern[str]) -> bool:
-        return any(pattern.match(cell.strip()) for row in rows for cell in row)
-
-    if delimiter == "," or any_is(_POINT_DECIMAL):
-        return "."
-    return "," if any_is(_COMMA_DECIMAL) else "."
-
-
-def _table_names(cells: Sequence[str | None], time_cell: int | None) -> tuple[str | None, ...]:
-    taken: list[str] = [cell for cell in cells if cell is not None]
-    named: list[str | None] = []
-    for index, cell in enumerate(cells):
-        if cell is None or index == time_cell:
-            named.append(cell)
-        else:
-            named.append(tables.table_name(cell, [name for name in taken if name != cell]))
-    return tuple(named)
-
-
-def _timed(table: TextTable, head: _Head, options: TextOptions) -> Sniffed:
-    """Judge the time column by its first stamps."""
-    layout = table.layout
-    if layout.time_cell is None:
-        return Sniffed(table, ())
-    texts = _stamp_texts(layout, head)
-    name = layout.cells[layout.time_cell] or ""
-    judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz)
-    reader = stamps.stamp_reader(judged.time.unit, texts, tz=options.tz)
-    notes = (*table.notes, judged.note) if judged.note else table.notes
-    layout = replace(layout, stamps=reader)
-    return Sniffed(replace(table, layout=layout, time=judged.time, notes=notes), texts)
-
-
-def _stamp_texts(layout: tables.Layout, head: _Head) -> tuple[str, ...]:
-    index = layout.time_cell or 0
-    found = [text.strip() for text in head.column(layout.n_preamble, STAMP_ROWS, index)]
-    texts = [text for text in found if text not in layout.nulls and "\0" not in text]
-    return tuple(text.replace(",", ".") if layout.decimal == "," else text for text in texts)
-
-
-def _columns(layout: tables.Layout, cells: Sequence[str | None]) -> tuple[Column, ...]:
-    columns = []
-    for name, index in layout.channels.items():
-        source = cells[index] or name
-        columns.append(Column(name, "null", source, stamps.named_unit(source)[1]))
-    return tuple(columns)
 
 
 _FINDER = Finder(_find)

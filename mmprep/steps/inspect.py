@@ -21,7 +21,7 @@ from mmprep.errors import DataError, UsageError
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.shards import open_shard
 from mmprep.signals import Stream
-from mmprep.sources import clocklog, e4, mnefiles, text
+from mmprep.sources import clocklog, e4, mnefiles, sniff, text
 from mmprep.sources.base import Claim, TextOptions, is_companion
 from mmprep.steps import datasets
 from mmprep.steps.claims import TABLE_READERS, reader_of
@@ -188,7 +188,7 @@ def _claimed(path: Path, name: str, claim: Claim, options: TextOptions) -> Facts
 
 
 def _text(path: Path, options: TextOptions) -> Facts:
-    table = text.sniff(path, str(path), options).table.with_units(dict(options.units))
+    table = sniff.sniff(path, str(path), options).table.with_units(dict(options.units))
     schema = table.schema("skip")
     stream = text.read_stream(path, options, path.name.partition(".")[0])
     return {

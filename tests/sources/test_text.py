@@ -20,6 +20,7 @@ from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.sources import text
 from mmprep.sources.base import TextOptions
+from mmprep.sources.sniff import sniff
 from mmprep.tables import Widen
 from tests.tables.test_parse import slow_kind
 
@@ -231,7 +232,7 @@ def test_table_written_by_the_csv_module_comes_back(
     options = TextOptions(delimiter=delimiter, quote='"')
     target = path.with_name("out.parquet")
     schema = text.probe(text.claim("", ["x.csv"], path.parent)[0], path.parent, options)["x"]
-    known = text.sniff(path, "x.csv", options).table
+    known = sniff(path, "x.csv", options).table
     while True:
         try:
             known.write(schema, tables.Target(target, "i", n_threads=n_threads), block_bytes=block)
@@ -416,7 +417,7 @@ def test_threads_and_their_number_change_no_byte(tmp_path, on_bad_row):
     options = TextOptions(on_bad_row=on_bad_row)
     (claim,) = text.claim("", ["x.tsv"], tmp_path)
     schema = text.probe(claim, tmp_path, options)["x"]
-    table = text.sniff(path, "x.tsv", options).table
+    table = sniff(path, "x.tsv", options).table
     found = set()
     for n_threads in (1, 2, 5):
         target, rejects = tmp_path / f"{n_threads}.parquet", tmp_path / f"{n_threads}.tsv"
@@ -429,7 +430,7 @@ def test_threads_and_their_number_change_no_byte(tmp_path, on_bad_row):
 def test_first_bad_row_is_named_whatever_the_number_of_threads(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("t_s\ta\n" + "".join("0\n" if k > 500 else f"{k}\t1\n" for k in range(2000)))
-    table = text.sniff(path, "x.tsv", TextOptions()).table
+    table = sniff(path, "x.tsv", TextOptions()).table
     schema = tables.TableSchema((tables.Column("a", "int64"),), tables.TimeColumn("s"))
     place = tables.Target(tmp_path / "o", "i", n_threads=4)
     with pytest.raises(DataError, match=r"x\.tsv:503: 1 cells"):
