@@ -119,7 +119,8 @@ class Claim:
     files : tuple of str
         All files that are read.
     suffix : str
-        The end of `id_path` that is no part of the id, as `.tsv.gz`; empty for a folder.
+        The end of `id_path`, or of the root's name, that is no part of the id, as `.tsv.gz`; empty
+        for a folder that is no recording by its name.
     """
 
     reader: str

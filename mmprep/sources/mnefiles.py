@@ -17,7 +17,7 @@ import re
 import struct
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
@@ -200,10 +200,15 @@ _UNITS = {1: "m", 101: "Hz", 107: "V", 109: "ohm", 110: "S", 112: "T", 114: "deg
 def _units(raw: Any) -> list[str | None]:
     """Name the SI unit of each channel, by FIF's own number for it."""
     named = [_UNITS.get(int(channel["unit"])) for channel in raw.info["chs"]]
-    scales = raw._raw_extras[0].get("units") if type(raw).__name__ == "RawGDF" else None
-    if scales is None:
-        return named
-    return [unit if scale != 1 else None for unit, scale in zip(named, scales, strict=True)]
+    has_unit = _HAS_UNIT.get(type(raw).__name__, lambda raw: [True] * len(named))(raw)
+    return [unit if has else None for unit, has in zip(named, has_unit, strict=True)]
+
+
+# Of GDF the scale tells whether the unit was one of volts; SNIRF's intensities have any unit.
+_HAS_UNIT: Mapping[str, Callable[[Any], list[bool]]] = {
+    "RawGDF": lambda raw: [scale != 1 for scale in raw._raw_extras[0]["units"]],
+    "RawSNIRF": lambda raw: [False] * len(raw.ch_names),
+}
 
 
 def _give(

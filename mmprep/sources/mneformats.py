@@ -93,8 +93,8 @@ def claimed(folder: str, names: Names, root: Path) -> Iterator[tuple[str, tuple[
     place = file_of(root, folder)
     for form in FOLDERS:
         if names and form.suffix(place.name) and form.knows(place):
-            suffix = form.suffix(place.name) if folder else ""
-            yield folder, tuple(beside(folder, name) for name in sorted(names)), suffix
+            paths = tuple(beside(folder, name) for name in sorted(names))
+            yield folder, paths, form.suffix(place.name)
             return
     for form in FILES:
         firsts = set(_firsts(form, names))

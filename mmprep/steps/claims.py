@@ -6,7 +6,8 @@ Rules
 - Tables: id = the file's folder (its stem at the root), stream = its stem. A file that holds
   several streams, sound and video: id = the path less its suffix, streams as the reader calls
   them. A layout overrides both.
-- An item that is the root takes the root's name. Ids leave the suffixes of archives out.
+- An item that is the root takes the root's name, less its suffix. Ids leave the suffixes of
+  archives out.
 - Beside `x.EXT`, `x.ptp.tsv` or `x.clock.tsv` is its clock evidence, `x.frames.tsv` its frame
   times.
 """
@@ -244,6 +245,7 @@ def _whole(folder: str, name: str) -> str:
 def _placed(claim: Claim, inputs: Inputs, layout: Layout | None) -> Claimed | None:
     path = claim.id_path.removesuffix(claim.suffix)
     stem, root_name = files.plain_name(inputs.root, path), _root_name(inputs.root)
+    root_name = root_name.removesuffix("" if claim.id_path else claim.suffix)
     place = layout.place(stem or root_name, claim.suffix) if layout else None
     if layout is not None and place is None and claim.reader != archive.READER:
         if claim.id_path in inputs.named:

@@ -18,6 +18,7 @@ from mmprep import run_convert, tables
 from mmprep.errors import DataError
 from mmprep.sources import mnefiles
 from mmprep.sources.base import LOCAL_NOTE, TextOptions
+from mmprep.steps.base import FailedItemsError
 from mmprep.steps.inspect import inspect
 
 mne = pytest.importorskip("mne")
@@ -169,6 +170,34 @@ def raws(tmp_path):
     return tmp_path / "raw"
 
 
+SNIRF = {
+    "formatVersion": "1.0",
+    **{
+        f"nirs/metaDataTags/{name}": value
+        for name, value in [
+            *(("SubjectID", "doe7"), ("LengthUnit", "mm"), ("TimeUnit", "s")),
+            *(("MeasurementDate", "2024-03-05"), ("MeasurementTime", "10:20:30Z")),
+            ("FrequencyUnit", "Hz"),
+        ]
+    },
+    "nirs/data1/dataTimeSeries": np.arange(80.0).reshape(40, 2),
+    "nirs/data1/time": np.arange(40) / 10,
+    **{
+        f"nirs/data1/measurementList{k}/{name}": np.int32(value)
+        for k in (1, 2)
+        for name, value in [
+            *(("sourceIndex", 1), ("detectorIndex", 1), ("wavelengthIndex", k)),
+            *(("dataType", 1), ("dataTypeIndex", 1)),
+        ]
+    },
+    "nirs/probe/wavelengths": np.array([760.0, 850.0]),
+    "nirs/probe/sourcePos3D": np.zeros((1, 3)),
+    "nirs/probe/detectorPos3D": np.full((1, 3), 30.0),
+    "nirs/probe/sourceLabels": ["S1"],
+    "nirs/probe/detectorLabels": ["D1"],
+}
+
+
 # --- tests -------------------------------------------------------------------------------------
 
 
@@ -236,6 +265,20 @@ def test_file_without_a_start_says_so(raws, tmp_path):
     facts, _ = convert(eeglab(raws / "a.set"), "signal", tmp_path, tz="Asia/Shanghai")
     assert (facts.absolute, facts.start_ns) == (False, 0)
     assert any("no start time" in note for note in facts.notes)
+
+
+def test_intensities_of_light_have_no_unit(raws, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = raws / "a.snirf"
+    with h5py.File(path, "w") as file:
+        for name, value in SNIRF.items():
+            file[name] = value
+    facts, target = convert(path, "signal", tmp_path, tz="Asia/Shanghai")
+    stream, known = tables.read_stream(target, "x"), by_mne(path)
+    assert np.array_equal(stream.data, known.get_data().T)
+    assert (stream.units, facts.rate_hz) == ((None, None), 10)
+    assert (facts.absolute, facts.start_ns) == (False, WHEN_NS)
+    assert "the zone of its start is not known: durations" in facts.notes
 
 
 def test_unit_that_mne_does_not_scale_is_not_called_volts(raws, tmp_path):
@@ -400,6 +443,13 @@ def test_data_set_has_a_recording_of_each_and_the_same_bytes_for_any_jobs(raws, 
         assert other.read_bytes() == path.read_bytes()
     ids = {path.stem for path in (tmp_path / "out1/tables/signal").iterdir()}
     assert ids == {form.replace(" ", "_") for form in MADE}
+
+
+def test_folder_that_is_named_itself_has_its_id_without_suffix(raws, tmp_path):
+    folder = egi(raws / "P1.mff")
+    with pytest.raises(FailedItemsError) as caught:
+        run_convert(str(folder), output=tmp_path / "out")
+    assert [failure.id for failure in caught.value.failures] == ["P1"]
 
 
 def test_inspect_says_what_a_file_holds(raws):
