@@ -61,6 +61,7 @@ _FAULTS = (
     ImportError,
 )
 _NEEDED = re.compile(r"to work, the (?:module )?(\w+)|^The (\w+) package")
+_TRACE = re.compile(r'^File "[^"]*", line \d+.*?Error: ')
 _HDF5_SET = "HDF reader for matlab v7.3"
 _EXTRAS = {"h5py": "mmprep[mat73]", "pymatreader": "mmprep[mat73]"}
 
@@ -136,8 +137,7 @@ def _open(path: Path, where: str, tz: str | None) -> _Recording:
     if fault := form.fault(path):
         raise DataError(fault, where=where, hint="fetch it again")
     with _located(where) as notes:
-        read = getattr(mne.io, f"read_raw_{form.reader}")
-        raw = read(path, preload=False, verbose="ERROR", **form.options)
+        raw = _read(getattr(mne.io, f"read_raw_{form.reader}"), path, form)
     start = _start(raw.info["meas_date"], form, tz)
     return _Recording(
         where,
@@ -146,6 +146,16 @@ def _open(path: Path, where: str, tz: str | None) -> _Recording:
         start,
         (*notes, *([start.note] if start.note else [])),
     )
+
+
+def _read(read: Callable[..., Any], path: Path, form: mneformats.Format) -> Any:
+    options = {"preload": False, "verbose": "ERROR", **form.options}
+    try:
+        return read(path, **options)
+    except RuntimeError:
+        if not (more := form.more(path)):
+            raise
+        return read(path, **options, **more)
 
 
 def _rate(raw: Any, where: str) -> Fraction:
@@ -183,7 +193,7 @@ def _located(where: str) -> Iterator[list[str]]:
 
 
 def _told(error: BaseException, where: str) -> DataError:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = _TRACE.sub("", " ".join(str(error).split())) or type(error).__name__
     needed = _NEEDED.search(text)
     name = "pymatreader" if _HDF5_SET in text else (needed[1] or needed[2]) if needed else None
     if name is not None:

@@ -87,15 +87,16 @@ def with_fdt(path):
     return eeglab(path, data=path.with_suffix(".fdt").name)
 
 
-def neuroscan(path):
-    """Write a .cnt of Neuroscan: int16, 250 Hz, 3 channels, 2 events."""
+def neuroscan(path, *, width=2, said=400, tail=b""):
+    """Write a .cnt of Neuroscan: 250 Hz, 3 channels, 2 events, and what comes behind them."""
     head, n, n_rows = bytearray(900), 3, len(COUNTS)
     head[0:11] = b"Version 3.0"
     head[225:235], head[235:247] = b"03/05/24\0\0", b"10:20:30\0\0\0\0"
-    at = 900 + 75 * n + 2 * n * n_rows
+    at = 900 + 75 * n + width * n * n_rows
+    behind = at + 9 + 8 * len(EVENTS) if tail else 0
     for place, form, value in [
-        *((370, "<H", n), (376, "<H", 250), (864, "<i", n_rows), (886, "<i", at)),
-        *((890, "<f", n_rows / 250), (894, "<i", 0)),
+        *((370, "<H", n), (376, "<H", 250), (864, "<i", said), (886, "<i", at)),
+        *((890, "<f", n_rows / 250), (894, "<i", 0), (12, "<i", behind)),
     ]:
         struct.pack_into(form, head, place, value)
     channels = b""
@@ -106,11 +107,12 @@ def neuroscan(path):
         struct.pack_into("<f", one, 71, 1.0)
         channels += bytes(one)
     rows = b"".join(
-        struct.pack("<HBci", code % 256, 0, b"\0", 900 + 75 * n + (row + 1) * n * 2)
+        struct.pack("<HBci", code % 256, 0, b"\0", 900 + 75 * n + (row + 1) * n * width)
         for row, code in EVENTS
     )
     table = struct.pack("<Bii", 1, len(rows), 0) + rows
-    path.write_bytes(bytes(head) + channels + COUNTS.tobytes() + table)
+    samples = COUNTS.astype(f"<i{width}").tobytes()
+    path.write_bytes(bytes(head) + channels + samples + table + tail)
     return path
 
 
@@ -259,6 +261,26 @@ def test_start_is_the_same_in_every_zone_of_the_machine(raws, tmp_path, monkeypa
         monkeypatch.undo()
         time.tzset()
     assert starts == [WHEN_NS, WHEN_NS]
+
+
+@pytest.mark.parametrize(("width", "mark"), [(2, b"\0"), (4, b"\1")])
+def test_neuroscan_that_does_not_say_how_long_it_is_tells_its_bits(raws, tmp_path, width, mark):
+    path = neuroscan(raws / "a.cnt", width=width, said=0, tail=b"\0" * 52 + mark + b"\0" * 9)
+    facts, target = convert(path, "signal", tmp_path)
+    assert facts.rows == len(COUNTS)
+    assert tables.read_stream(target, "x").data == pytest.approx(COUNTS * 2e-6 / 204.8)
+
+
+def test_fault_of_mne_comes_without_the_lines_of_its_code(raws, tmp_path, monkeypatch):
+    def fail(path, **options):
+        raise RuntimeError(
+            '\n  File "/x/mne/io/a.py", line 188, in _read\n    raise RuntimeError(\n\n'
+            "RuntimeError: no samples"
+        )
+
+    monkeypatch.setattr(mne.io, "read_raw_gdf", fail)
+    with pytest.raises(DataError, match=r"^a\.gdf: MNE cannot read it: no samples$"):
+        convert(gdf(raws / "a.gdf"), "signal", tmp_path)
 
 
 def test_file_without_a_start_says_so(raws, tmp_path):
