@@ -189,7 +189,7 @@ def _located(where: str) -> Iterator[list[str]]:
             yield notes
         except (*_FAULTS, MatReadError) as error:
             raise _told(error, where) from error
-    notes += [str(warning.message).split("\n")[0] for warning in caught]
+    notes += dict.fromkeys(str(warning.message).split("\n")[0] for warning in caught)
 
 
 def _told(error: BaseException, where: str) -> DataError:

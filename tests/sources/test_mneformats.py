@@ -283,6 +283,19 @@ def test_fault_of_mne_comes_without_the_lines_of_its_code(raws, tmp_path, monkey
         convert(gdf(raws / "a.gdf"), "signal", tmp_path)
 
 
+def test_warning_that_comes_again_is_one_note(raws, tmp_path, monkeypatch):
+    read = mne.io.read_raw_gdf
+
+    def warn(path, **options):
+        for _ in range(3):
+            warnings.warn("odd", RuntimeWarning, stacklevel=1)
+        return read(path, **options)
+
+    monkeypatch.setattr(mne.io, "read_raw_gdf", warn)
+    facts, _ = convert(gdf(raws / "a.gdf"), "signal", tmp_path)
+    assert facts.notes.count("odd") == 1
+
+
 def test_file_without_a_start_says_so(raws, tmp_path):
     facts, _ = convert(eeglab(raws / "a.set"), "signal", tmp_path, tz="Asia/Shanghai")
     assert (facts.absolute, facts.start_ns) == (False, 0)
