@@ -7,6 +7,9 @@ Rules
   a delimiter at the end of each line, a decimal comma.
 - Lines before the header that are blank or start with `#` are skipped; where no header follows, the
   last `#` line with as many cells as the rows is the header.
+- A row after the header is one of units if it has a unit of time where the time is (without a time
+  column: units everywhere), no number, and numbers below it.
+- Cells cut by spaces may be cut by several.
 - A column name that occurs twice is an error; a blank one becomes `column_<k>`.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +40,12 @@ _DELIMITERS = "\t;,| "
 _SPELLED = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 _SEP_LINE = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
 _NUMBER = re.compile(r"^[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?$")
+_UNIT = re.compile(r"^[\[(]?[^\W\d_%°][^\s,;]{0,15}$|^[\[(]?[%°µμΩ][^\s,;]{0,15}$|^\[?1\]?$|^-$")
+_KNOWN_UNIT = re.compile(
+    r"^[\[(]?([numkMµμ]?(V|A|S|s|Hz|g|m|T|Pa|Ohms?|ohms?|Ω)|°?C|degC|%|bpm|rad|deg|counts?)"
+    r"([/^*·][^\s,;]{1,8})*[\])]?$"
+)
+_BRACKETS = "[]()"
 _COMMA_DECIMAL = re.compile(r"^[+-]?\d+(\.\d{3})*,\d+([eE][+-]?\d+)?$")
 _POINT_DECIMAL = re.compile(r"^[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 
@@ -57,11 +66,17 @@ class Head:
     first: int  # the first line that is neither blank nor a comment
     delimiter: str
     quote: str | None
+    is_squeezed: bool = False  # runs of spaces were taken for one
+    time_unit: str | None = None  # as the row of units has it
 
     def rows(self, begin: int, n_rows: int) -> list[list[str]]:
         """Cut lines into cells, blank ones and comments left out."""
         taken = [line for line in self.lines[begin : begin + n_rows] if not _is_skipped(line)]
         return [self.cells(line) for line in taken]
+
+    def next_row(self, begin: int) -> int:
+        """Find the next line that is neither blank nor a comment."""
+        return next(k for k in range(begin, len(self.lines)) if not _is_skipped(self.lines[k]))
 
     def cells(self, line: str) -> list[str]:
         """Cut a line into cells."""
@@ -112,6 +127,10 @@ def laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, H
     rows = head.rows(n_preamble, SNIFF_ROWS)
     cells = _cells(names, rows, header=header is not None)
     time_cell = _time_cell(cells, where, options)
+    units: dict[str, str] = {}
+    if header is not None and _are_units(rows, time_cell):
+        units = _units(cells, rows.pop(0))
+        n_preamble = head.next_row(n_preamble) + 1
     decimal = _decimal(rows, head.delimiter)
     layout = tables.Layout(
         path,
@@ -127,7 +146,7 @@ def laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, H
         time_cell=time_cell,
         rate=tables.RateTime(options.rate_hz) if options.rate_hz and time_cell is None else None,
     )
-    columns = _columns(layout, cells)
+    columns = _columns(layout, cells, units)
     table = TextTable(
         layout,
         columns,
@@ -135,8 +154,10 @@ def laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, H
         rate_hz=options.rate_hz,
         text=frozenset(column.name for column in columns),
         notes=notes,
+        mend=tables.Squeezing() if head.is_squeezed else None,
     )
-    return table, head
+    said = units.get(cells[time_cell] or "") if time_cell is not None else None
+    return table, replace(head, time_unit=_time_unit(said))
 
 
 def _first_lines(
@@ -169,7 +190,18 @@ def _head(lines: list[str], path: Path, options: TextOptions) -> Head:
         delimiter = _one_character(options.delimiter, "--delimiter")
     else:
         delimiter = sep[1] if sep else _delimiter(sample, path)
-    return Head(lines, first, delimiter, _quote(options.quote, delimiter))
+    is_squeezed = delimiter == " " and any(map(_has_run, sample))
+    if is_squeezed:
+        lines = [_squeezed(line) for line in lines]
+    return Head(lines, first, delimiter, _quote(options.quote, delimiter), is_squeezed)
+
+
+def _has_run(line: str) -> bool:
+    return "  " in line or line != line.strip(" ")
+
+
+def _squeezed(line: str) -> str:
+    return tables.Squeezing()(line.encode("utf-8", "replace")).decode("utf-8")
 
 
 def _one_character(text: str, option: str) -> str:
@@ -188,7 +220,8 @@ def _quote(option: str | None, delimiter: str) -> str | None:
 def _delimiter(lines: Sequence[str], path: Path) -> str:
     """Take the delimiter that cuts most lines into the same number (over 1) of cells."""
     default = "\t" if ".tsv" in path.name.lower() or ".tab" in path.name.lower() else ","
-    shares = {char: _share(lines, char) for char in _DELIMITERS}
+    shares = {char: _share(lines, char) for char in _DELIMITERS if char != " "}
+    shares[" "] = 0.9 * _share([_squeezed(line) for line in lines], " ")
     best = max(_DELIMITERS, key=lambda char: (shares[char], char == default))
     return best if shares[best] >= 0.5 else default
 
@@ -200,8 +233,7 @@ def _share(lines: Sequence[str], delimiter: str) -> float:
     else:
         counts = Counter([len(_split(line, delimiter, quote)) for line in lines])
     usual, n_lines = max(counts.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
-    share = n_lines / max(1, len(lines)) if usual > 1 else 0.0
-    return share if delimiter != " " else 0.9 * share
+    return n_lines / max(1, len(lines)) if usual > 1 else 0.0
 
 
 def _names(head: Head, where: str, options: TextOptions) -> tuple[list[str], int, bytes | None]:
@@ -288,9 +320,37 @@ def _time_cell(cells: Sequence[str | None], where: str, options: TextOptions) ->
         raise DataError(
             f"no time column among {', '.join(filter(None, names))}",
             where=where,
-            hint="name it by --time COLUMN, or give --rate HZ for rows without stamps",
+            hint="name it by --time COLUMN, or give --rate HZ for rows without stamps"
+            if len(names) > 1
+            else "is it one column? --delimiter says what cuts the lines; --rate HZ times the rows",
         )
     return found
+
+
+def _are_units(rows: Sequence[Sequence[str]], time_cell: int | None) -> bool:
+    """Say whether the first row holds the units of the columns."""
+    if len(rows) < 2:
+        return False
+    cells = [cell.strip() for cell in rows[0]]
+    filled = [k for k, cell in enumerate(cells) if cell]
+    if not filled or any(not _UNIT.match(cells[k]) for k in filled):
+        return False
+    if time_cell is None:
+        is_said = all(_KNOWN_UNIT.match(cells[k]) for k in filled)
+    else:
+        is_said = time_cell < len(cells) and _time_unit(cells[time_cell]) is not None
+    below = [row for row in rows[1:] if len(row) == len(cells)]
+    others = [k for k in filled if k != time_cell]
+    return is_said and bool(below) and all(_NUMBER.match(below[0][k].strip()) for k in others)
+
+
+def _time_unit(text: str | None) -> str | None:
+    return stamps.UNIT_OF.get((text or "").strip(_BRACKETS).lower())
+
+
+def _units(cells: Sequence[str | None], row: Sequence[str]) -> dict[str, str]:
+    found = zip(cells, (cell.strip().strip(_BRACKETS) for cell in row), strict=False)
+    return {name: unit for name, unit in found if name and unit}
 
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
@@ -320,7 +380,8 @@ def timed(table: TextTable, head: Head, options: TextOptions) -> Sniffed:
         return Sniffed(table, ())
     texts = _stamp_texts(layout, head)
     name = layout.cells[layout.time_cell] or ""
-    judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz)
+    said = head.time_unit
+    judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz, said=said)
     reader = stamps.stamp_reader(judged.time.unit, texts, tz=options.tz)
     notes = (*table.notes, judged.note) if judged.note else table.notes
     layout = replace(layout, stamps=reader)
@@ -334,9 +395,12 @@ def _stamp_texts(layout: tables.Layout, head: Head) -> tuple[str, ...]:
     return tuple(text.replace(",", ".") if layout.decimal == "," else text for text in texts)
 
 
-def _columns(layout: tables.Layout, cells: Sequence[str | None]) -> tuple[Column, ...]:
+def _columns(
+    layout: tables.Layout, cells: Sequence[str | None], units: Mapping[str, str]
+) -> tuple[Column, ...]:
     columns = []
     for name, index in layout.channels.items():
         source = cells[index] or name
-        columns.append(Column(name, "null", source, stamps.named_unit(source)[1]))
+        unit = units.get(source) or stamps.named_unit(source)[1]
+        columns.append(Column(name, "null", source, unit))
     return tuple(columns)

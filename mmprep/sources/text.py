@@ -102,8 +102,8 @@ def cut(claim: Claim, root: Path, options: TextOptions, n_bytes: int) -> tuple[t
     size = files.stamp(path).n_bytes
     if size <= n_bytes or feed.is_compressed(path) or files.is_member(path):
         return ()
-    layout = sniff(path, name, _declared(claim, options)).table.layout
-    start_ns = tables.first_stamp(layout)
+    table = sniff(path, name, _declared(claim, options)).table
+    layout, start_ns = table.layout, tables.first_stamp(table.layout, table.mend)
     if start_ns is None or codecs.lookup(layout.encoding).name.startswith(("utf-16", "utf-32")):
         return ()
     edges = (0, *feed.line_starts(path, n_bytes), size)

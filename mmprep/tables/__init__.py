@@ -38,7 +38,15 @@ from mmprep.tables.schema import (
 from mmprep.tables.spread import HEAD_BYTES, Spread
 from mmprep.tables.stamps import NULL_STAMP_NS
 from mmprep.tables.target import TableFacts, Target
-from mmprep.tables.text import Counter, Padding, Part, TextTable, keys_of, no_unix_time
+from mmprep.tables.text import (
+    Counter,
+    Padding,
+    Part,
+    Squeezing,
+    TextTable,
+    keys_of,
+    no_unix_time,
+)
 
 __all__ = [
     "BAD_ROW_POLICIES",
@@ -61,6 +69,7 @@ __all__ = [
     "Rows",
     "Span",
     "Spread",
+    "Squeezing",
     "TableFacts",
     "TableInfo",
     "TableSchema",

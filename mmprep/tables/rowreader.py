@@ -273,7 +273,10 @@ class RowReader:
 
 
 def sample_columns(
-    layout: Layout, columns: tuple[Column, ...], on_bad_row: str
+    layout: Layout,
+    columns: tuple[Column, ...],
+    on_bad_row: str,
+    mend: Callable[[bytes], bytes] | None = None,
 ) -> tuple[Column, ...]:
     """Widen kinds by rows from the start of a file and from places spread over it.
 
@@ -285,15 +288,18 @@ def sample_columns(
     fixed = frozenset(column.name for column in columns if column.fixed)
     parser = BlockParser(layout, kinds, fixed, "skip" if on_bad_row == "fail" else on_bad_row)
     for piece in _samples(layout):
-        for name, kind in parser.needed(piece).items():
+        data = mend(piece) if mend is not None else piece
+        for name, kind in parser.needed(data).items():
             kinds[name] = widest(kinds[name], kind)
         parser = replace(parser, kinds=dict(kinds))
     return tuple(replace(column, kind=kinds[column.name]) for column in columns)
 
 
-def first_stamp(layout: Layout) -> int | None:
+def first_stamp(layout: Layout, mend: Callable[[bytes], bytes] | None = None) -> int | None:
     """Read the first stamp of a file; None where the first rows have none."""
-    parsed = BlockParser(layout, {}, on_bad_row="skip").parse(next(_samples(layout)))
+    piece = next(_samples(layout))
+    data = mend(piece) if mend is not None else piece
+    parsed = BlockParser(layout, {}, on_bad_row="skip").parse(data)
     if parsed.stamps_ns is None or parsed.is_valid is None or not parsed.is_valid.any():
         return None
     return int(parsed.stamps_ns[parsed.is_valid][0])

@@ -176,7 +176,12 @@ class Judged:
 
 
 def judge(
-    name: str, texts: Sequence[str], *, unit: str | None = None, tz: str | None = None
+    name: str,
+    texts: Sequence[str],
+    *,
+    unit: str | None = None,
+    tz: str | None = None,
+    said: str | None = None,
 ) -> Judged:
     """Judge the unit of a time column and whether it is absolute.
 
@@ -188,8 +193,10 @@ def judge(
         The first stamps of the file, in order, without missing ones.
     unit, tz : str, optional
         What the user said.
+    said : str, optional
+        The unit that the file says beside the name.
     """
-    unit, evidence = (unit, "given") if unit else _judged_unit(name, texts)
+    unit, evidence = (unit, "given") if unit else _judged_unit(name, texts, said)
     if not texts:
         return Judged(TimeColumn(unit, "empty", absolute=False, source_name=name), None)
     absolute, note = _is_absolute(texts, unit, tz)
@@ -202,11 +209,11 @@ def judge(
     return Judged(TimeColumn(unit, evidence, absolute, name, tz=zone), note)
 
 
-def _judged_unit(name: str, texts: Sequence[str]) -> tuple[str, str]:
+def _judged_unit(name: str, texts: Sequence[str], said: str | None) -> tuple[str, str]:
     for form, pattern in (("iso", _ISO), ("clock", _CLOCK)):
         if texts and pattern.match(texts[0]):
             return form, "name"
-    named = name_parts(name)[1]
+    named = said or name_parts(name)[1]
     if named:
         return named, "name"
     sized = _unit_by_size(texts[0]) if texts else None

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -232,7 +233,7 @@ class TextTable:
         return (*numbers, *(filled if self.filled_only else ()))
 
     def _sampled(self, on_bad_row: str) -> tuple[Column, ...]:
-        found = sample_columns(self.layout, self.columns, on_bad_row)
+        found = sample_columns(self.layout, self.columns, on_bad_row, self.mend)
         kinds = self._numbers({column.name: column.kind for column in found})
         return tuple(replace(column, kind=kinds[column.name]) for column in found)
 
@@ -288,6 +289,26 @@ class Padding:
         return b"\n".join(
             line + mark if line and line.count(mark) == n_marks - 1 else line for line in lines
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Squeezing:
+    """Take a run of spaces for one, and none at the ends of a line: a mend of lines.
+
+    Spaces inside double quotes stay.
+    """
+
+    def __call__(self, data: bytes) -> bytes:
+        """Mend a block of lines."""
+        if b'"' in data:
+            data = _QUOTED_OR_SPACES.sub(lambda found: found[1] or b" ", data)
+        else:
+            data = _SPACES.sub(b" ", data)
+        return data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
+
+
+_SPACES = re.compile(rb" +")
+_QUOTED_OR_SPACES = re.compile(rb'("[^"\n]*")| +')
 
 
 class _TableReader(RowReader):

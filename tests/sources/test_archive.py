@@ -71,5 +71,7 @@ def test_fif_in_an_archive_says_what_to_do(mmprep, tmp_path):
     pack(tmp_path / "raw/x.zip", {"a_raw.fif": path.read_bytes()})
     ran = mmprep("convert", tmp_path / "raw", "-o", tmp_path / "out")
     assert ran.code == 3
-    assert "x.zip/a_raw.fif: is a FIF file, which MNE can't read inside an archive" in ran.err
+    assert (
+        "x.zip/a_raw.fif: is of the format FIF, which MNE can't read inside an archive" in ran.err
+    )
     assert "unpack the archive" in ran.err
