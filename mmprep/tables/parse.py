@@ -419,9 +419,8 @@ class BlockParser:
         given = source.is_valid().to_numpy(zero_copy_only=False)
         name = self.layout.cells[self.layout.time_cell or 0]
         for row in np.flatnonzero(given & ~parsed.is_valid):
-            faults.setdefault(
-                int(row), f"{name} is {texts[int(row)].as_py()!r}, no time ({reader.unit})"
-            )
+            text = texts[int(row)].as_py()
+            faults.setdefault(int(row), f"{name} is {text!r}, {reader.fault(text)}")
 
     def _convert_channel(
         self,

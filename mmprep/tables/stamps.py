@@ -304,6 +304,12 @@ class StampReader:
         stamps = np.frombuffer(cells.buffers()[1], np.int64)[: len(cells)]
         return self._moved(np.where(valid, stamps, 0), valid)
 
+    def fault(self, text: str) -> str:
+        """Say why a cell is no stamp."""
+        if self.unit == "iso" and self.tz and parse_ns(text, "iso") is not None:
+            return f"a local time that clocks in {self.tz} skip"
+        return f"no time ({self.unit})"
+
     def _moved(self, stamps: IntArray, valid: BoolArray) -> tuple[IntArray, BoolArray]:
         return np.where(valid, stamps + self.offset_ns, 0) if self.offset_ns else stamps, valid
 
@@ -333,8 +339,8 @@ class StampReader:
         if self.tz is None:
             valid = valid & (zoned == (self.type.tz is not None))
             return np.where(valid, stamps, 0), valid
-        moved = _from_zone(pa.array(stamps).cast(pa.timestamp("ns")), self.tz)
-        return np.where(zoned | ~valid, stamps, moved), valid
+        moved, exists = _from_zone(pa.array(stamps).cast(pa.timestamp("ns")), self.tz)
+        return np.where(zoned | ~valid, stamps, moved), valid & (zoned | exists)
 
 
 def stamp_reader(
@@ -384,21 +390,27 @@ def _decimal_ns(cells: pa.Array, unit: str) -> tuple[IntArray, BoolArray]:
 def _timestamp_ns(cells: pa.Array, tz: str | None) -> tuple[IntArray, BoolArray]:
     valid = cells.is_valid().to_numpy(zero_copy_only=False)
     if cells.type.tz is None and tz:
-        return np.where(valid, _from_zone(cells, tz), 0), valid
+        moved, exists = _from_zone(cells, tz)
+        valid = valid & exists
+        return np.where(valid, moved, 0), valid
     stamps = cells.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return stamps, valid
 
 
-def _from_zone(cells: pa.Array, tz: str) -> IntArray:
-    # In the hour that a clock change repeats, the first passage is taken; times in the hour that it
-    # skips cannot have been and become the instant of the change.
+def _from_zone(cells: pa.Array, tz: str) -> tuple[IntArray, BoolArray]:
+    """Move local times to UTC, and say which of them the zone has.
+
+    Of an hour that a clock change repeats the first passage is taken.
+    """
     try:
         moved = pc.assume_timezone(cells, tz, ambiguous="earliest", nonexistent="latest")
     except pa.ArrowInvalid as error:
         raise UsageError(
             f"no time zone {tz!r}", where="--tz", hint="name one as Asia/Shanghai"
         ) from error
-    return np.asarray(moved.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    exists = pc.fill_null(pc.equal(pc.local_timestamp(moved), cells), fill_value=True)
+    stamps = moved.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray(stamps), np.asarray(exists.to_numpy(zero_copy_only=False))
 
 
 def row_stamps(start_ns: int, rate_hz: Fraction, rows: IntArray) -> IntArray:

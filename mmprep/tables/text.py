@@ -30,6 +30,7 @@ from mmprep.tables.layout import Layout
 from mmprep.tables.packets import Cycle, PacketCounter
 from mmprep.tables.parquet import TableWriter, as_floats
 from mmprep.tables.parsed import Parsed, Reject
+from mmprep.tables.passage import passage_of
 from mmprep.tables.rejects import RejectsFile
 from mmprep.tables.rowreader import Batch, ReadOptions, RowReader, Tally, sample_columns
 from mmprep.tables.schema import (
@@ -326,6 +327,7 @@ class _TableReader(RowReader):
         self._table, self._keep, self.notes = table, keep, list(table.notes)
         said = table.counter or Counter("", None)
         self._counter = PacketCounter(said.cycle, may_repeat=said.may_repeat)
+        self._passage = passage_of(table.layout.stamps)
         self._n_made_up = 0
         self._n_left_out = 0
         self.n_rejected = 0
@@ -355,10 +357,11 @@ class _TableReader(RowReader):
 
     def batches(self) -> Iterator[Batch]:
         for batch in super().batches():
-            own = self._counted(self._filled(self._of_part(batch)))
+            own = self._straight(self._counted(self._filled(self._of_part(batch))))
             if own.is_valid is not None:
                 self.n_null_stamps += int(np.count_nonzero(~own.is_valid))
             yield own
+        self.notes += self._passage.notes()
         if self._table.counter is not None:
             name, is_clock = self._table.counter.column, self._table.counter.is_clock
             self.notes += self._counter.notes(name, is_clock=is_clock)
@@ -367,6 +370,14 @@ class _TableReader(RowReader):
                 f"{self._n_made_up} rows were made up by the device for lost ones"
                 f" ({self._table.made_up!r} is not 0)"
             )
+
+    def _straight(self, batch: Batch) -> Batch:
+        stamps, valid = batch.stamps_ns, batch.is_valid
+        if valid is None or valid.all():
+            return replace(batch, stamps_ns=self._passage.straight(stamps))
+        moved = np.zeros_like(stamps)
+        moved[valid] = self._passage.straight(stamps[valid])
+        return replace(batch, stamps_ns=moved)
 
     def _of_part(self, batch: Batch) -> Batch:
         part = self._table.part

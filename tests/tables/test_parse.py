@@ -247,6 +247,18 @@ def test_decimal_commas_and_points_between_thousands_are_read():
     assert values(parsed) == {"a": [1234.56, -2.0], "b": [1.5, 1000.0]}
 
 
+@pytest.mark.parametrize("text", [b"2.345", b"-12.500", b"1.234e3", b"1.5"])
+def test_lone_point_among_decimal_commas_may_be_either_and_is_no_number(text):
+    layout = replace(CSV, cells=("a",), delimiter=";", decimal=",")
+    assert parse(b"1,5\n%b\n" % text, layout, a="float64").misfits["a"].kind == "string"
+
+
+def test_points_between_thousands_are_told_by_a_comma_or_a_second_point():
+    layout = replace(CSV, cells=("a",), delimiter=";", decimal=",")
+    found = values(parse(b"1.234,5\n1.234.567\n-1.234,\n", layout, a="float64"))
+    assert found["a"] == [1234.5, 1234567.0, -1234.0]
+
+
 def test_decimal_point_among_decimal_commas_is_no_number():
     layout = replace(CSV, delimiter=";", decimal=",")
     assert parse(b"1,5;1\n1.5;2\n", layout, a="float64", b="int64").misfits["a"].kind == "string"
