@@ -39,7 +39,11 @@ _streams = options.chain(
         metavar="NAME=MS",
         help="How much too late a stream's stamps are.",
     ),
-    click.option("--session-clock", metavar="NAME", help="[default: the master of the logs]"),
+    click.option(
+        "--session-clock",
+        metavar="NAME",
+        help="The stream on whose clock all others are laid.  [default: the master of the logs]",
+    ),
     section="Streams and clocks",
 )
 _windows = options.chain(

@@ -17,7 +17,11 @@ _paths = options.chain(
         help="Fields from paths: {subject}/{session}_{stream}.tsv, or a known corpus with its"
         f" labels: {', '.join(PRESETS)}.",
     ),
-    click.option("--text", metavar="PATTERN", help="Attach transcripts, e.g. '{stem}.txt'."),
+    click.option(
+        "--text",
+        metavar="PATTERN",
+        help="Attach transcripts, each by its name beside the sound, e.g. '{stem}.txt'.",
+    ),
     click.option("--labels", metavar="FILE", help="Join the columns of a table into the records."),
     click.option(
         "--on", metavar="KEY[=COLUMN]", help="The field to join on, and its column in the table."
@@ -25,40 +29,67 @@ _paths = options.chain(
     section="Paths",
 )
 _tables = options.chain(
-    click.option("--delimiter", metavar="CHAR", help="[default: found in the file]"),
     click.option(
-        "--quote", metavar="CHAR|none", help='[default: none for tab, else "]', default=None
+        "--delimiter",
+        metavar="CHAR",
+        help="What stands between two cells, e.g. ; or tab.  [default: found in the file]",
     ),
-    click.option("--header/--no-header", default=None, help="[default: found in the file]"),
+    click.option(
+        "--quote",
+        metavar="CHAR|none",
+        help='What stands around a cell that holds the delimiter.  [default: none for tab, else "]',
+        default=None,
+    ),
+    click.option(
+        "--header/--no-header",
+        default=None,
+        help="Whether the first row names the columns.  [default: found in the file]",
+    ),
     click.option(
         "--columns", metavar="A,B,...", help="Names of the columns, for a table without a header."
     ),
-    click.option("--time", metavar="COLUMN", help="[default: time, timestamp, t, ...]"),
+    click.option(
+        "--time",
+        metavar="COLUMN",
+        help="The column that says when.  [default: one called time, timestamp, t, ...]",
+    ),
     click.option(
         "--time-unit",
         type=click.Choice(["s", "ms", "us", "ns", "iso"]),
-        help="[default: judged from name and size, and said]",
+        help="The unit of the times; iso is dates as 2024-05-01T10:00:00.  [default: judged by the"
+        " name and the values, and said]",
     ),
-    click.option("--tz", metavar="ZONE", help="The zone of local times, e.g. Europe/Rome."),
-    click.option("--null", multiple=True, metavar="TEXT", help="Read these as missing, too."),
-    click.option("--encoding", metavar="NAME", help="[default: found in the file]"),
-    click.option("--rate", metavar="HZ", help="The rate of rows that have no stamps."),
-    click.option("--unit", multiple=True, metavar="COL=U", help="The unit of a column."),
+    click.option(
+        "--tz", metavar="ZONE", help="The zone of local times, e.g. Europe/Rome; they become UTC."
+    ),
+    click.option("--null", multiple=True, metavar="TEXT", help="Read such cells as missing, too."),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        help="How letters are written, e.g. utf-8 or latin-1.  [default: found in the file]",
+    ),
+    click.option("--rate", metavar="HZ", help="Rows a second, where no column says when."),
+    click.option(
+        "--unit", multiple=True, metavar="COL=U", help="The unit of a column, e.g. GSR=uS."
+    ),
     click.option(
         "--schema",
         metavar="FILE",
-        help="Columns and types of streams, as --write-schema writes them; what it declares is"
-        " not looked for.",
+        help="Take the columns and types of this file, as --write-schema writes it, and do not look"
+        " for them.",
     ),
     click.option(
-        "--write-schema", metavar="FILE", help="Write what was found out of all streams, as JSON."
+        "--write-schema",
+        metavar="FILE",
+        help="Write the columns and types that were found, as JSON.",
     ),
     click.option(
         "--on-column-change",
         type=click.Choice(["add", "fail", "drop"]),
         default="add",
         show_default=True,
-        help="Columns that the schema, or without one not all files of a stream have.",
+        help="What to do with columns that only some files of a stream have, or that the --schema"
+        " does not name: keep them, with missing values elsewhere; stop; leave them out.",
     ),
     click.option(
         "--split-by",
@@ -70,21 +101,42 @@ _tables = options.chain(
         type=click.Choice(["fail", "skip", "null"]),
         default="fail",
         show_default=True,
-        help="skip and null keep the raw line in rejects/.",
+        help="What to do with a row that cannot be read: give the file up, leave the row out, or"
+        " keep it as missing values. skip and null note the raw line in rejects/.",
     ),
-    click.option("--float32", is_flag=True, help="Store channels as float32."),
-    click.option("--compression-level", type=click.IntRange(1, 22), default=1, show_default=True),
+    click.option(
+        "--float32", is_flag=True, help="Store decimals in 4 bytes, of about 7 digits, not 8."
+    ),
+    click.option(
+        "--compression-level",
+        type=click.IntRange(1, 22),
+        metavar="N",
+        default=1,
+        show_default=True,
+        help="More makes smaller tables, slower.",
+    ),
     section="Tables",
 )
 _audio = options.chain(
-    click.option("--resample", type=click.IntRange(min=1), metavar="HZ", help="[default: native]"),
+    click.option(
+        "--resample",
+        type=click.IntRange(min=1),
+        metavar="HZ",
+        help="Samples a second.  [default: the file's own]",
+    ),
     click.option("--mono", is_flag=True, help="Mix the channels to one."),
-    click.option("--channel", type=click.IntRange(min=0), metavar="N", help="Take one channel."),
+    click.option(
+        "--channel",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Take one channel; the first is 0.",
+    ),
     click.option(
         "--audio-dtype",
         type=click.Choice(["float32", "int16"]),
         default="float32",
         show_default=True,
+        help="How a sample is stored; int16 takes half the space.",
     ),
     options.shard_size,
     section="Sound",

@@ -118,13 +118,18 @@ shard_size = click.option(
     default="256MiB",
     show_default=True,
     metavar="BYTES",
-    help="No shard is larger, a single record excepted.",
+    help="Arrays are cut into files (shards) of at most this, a longer record excepted.",
 )
 
 selection = chain(
-    click.option("--root", metavar="DIR", help="The input root; names and ids are relative to it."),
-    click.option("--include", multiple=True, metavar="GLOB", help="Take only these files."),
-    click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these files out."),
+    click.option("--root", metavar="DIR", help="The folder below which names and ids begin."),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="GLOB",
+        help="Take only files so named, e.g. '*_eeg.tsv'.",
+    ),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Leave files so named out."),
 )
 
 engine = chain(
@@ -141,13 +146,13 @@ engine = chain(
         type=click.Choice(["serial", "pool"]),
         default="pool",
         show_default=True,
-        help="Where tasks run; serial is for debugging.",
+        help="Where the work is done: in many processes, or in one, to find faults.",
     ),
     click.option(
         "--timeout",
         type=FiniteRange(min=0, min_open=True),
         metavar="S",
-        help="Give an item up after so many seconds.",
+        help="Give up a file or recording after so many seconds.",
     ),
 )
 
@@ -158,14 +163,14 @@ resilience = chain(
         "--keep-going/--fail-fast",
         default=True,
         show_default=True,
-        help="Try every item, or stop at the first that fails.",
+        help="Try every file, or stop at the first that fails.",
     ),
     click.option(
         "--max-failures",
         default="0",
         show_default=True,
         metavar="N|P%",
-        help="Publish in spite of so many failed items.",
+        help="Write the data set in spite of so many files that fail.",
     ),
     click.option(
         "--lock-wait",
@@ -175,7 +180,9 @@ resilience = chain(
         help="Wait so long for another run on the same OUT.",
     ),
     click.option(
-        "--verify-inputs", is_flag=True, help="Compare the contents of inputs, not their times."
+        "--verify-inputs",
+        is_flag=True,
+        help="See by their contents whether inputs changed, not by size and date.",
     ),
 )
 
