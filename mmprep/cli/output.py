@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,12 +23,30 @@ import click
 from mmprep.errors import MmprepError, UsageError
 
 PLAIN_PERIOD_S = 5.0
-MAX_NAMED_FAILURES = 20
+MAX_NAMED_FAILURES, MAX_CHARS = 20, 2000
 
 
 def print_line(text: str) -> None:
-    """Write a line to stderr."""
-    click.echo(text, err=True)
+    """Write a line to stderr, what inputs say in it made harmless: see `readable`."""
+    click.echo(readable(text), err=True)
+
+
+def readable(text: str) -> str:
+    r"""Write control characters as \xNN, and cut lines that no one reads to their end.
+
+    Names and cells come from inputs: they may hold anything, and be of any length.
+    """
+    if not text.isprintable():
+        text = "".join(
+            char if char == "\n" or unicodedata.category(char) != "Cc" else f"\\x{ord(char):02x}"
+            for char in text
+        )
+    if len(text) <= MAX_CHARS:
+        return text
+    return "\n".join(
+        line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}… ({len(line)} characters)"
+        for line in text.split("\n")
+    )
 
 
 def print_error(error: MmprepError, command_path: str = "mmprep") -> None:

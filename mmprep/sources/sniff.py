@@ -47,6 +47,7 @@ _KNOWN_UNIT = re.compile(
 )
 _BRACKETS = "[]()"
 _COMMA_DECIMAL = re.compile(r"^[+-]?\d+(\.\d{3})*,\d+([eE][+-]?\d+)?$")
+_COMMA_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _POINT_DECIMAL = re.compile(r"^[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 
 
@@ -153,7 +154,7 @@ def laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, H
         TimeColumn("rate", "given"),
         rate_hz=options.rate_hz,
         text=frozenset(column.name for column in columns),
-        notes=notes,
+        notes=(*notes, *_comma_notes(rows)) if decimal == "," else notes,
         mend=tables.Squeezing() if head.is_squeezed else None,
     )
     said = units.get(cells[time_cell] or "") if time_cell is not None else None
@@ -360,6 +361,15 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     if delimiter == "," or any_is(_POINT_DECIMAL):
         return "."
     return "," if any_is(_COMMA_DECIMAL) else "."
+
+
+def _comma_notes(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Say what was taken for granted where every comma might also stand before thousands."""
+    numbers = (cell.strip() for row in rows for cell in row)
+    found = [text for text in numbers if _COMMA_DECIMAL.match(text)]
+    if not all(map(_COMMA_THOUSANDS.match, found)):
+        return ()
+    return (f"commas are taken for decimal ones: {found[0]!r} for {found[0].replace(',', '.')}",)
 
 
 def _table_names(cells: Sequence[str | None], time_cell: int | None) -> tuple[str | None, ...]:

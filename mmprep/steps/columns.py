@@ -84,6 +84,8 @@ class Settler:
 
     def _united(self, stream: str, looks: Sequence[Look]) -> tables.TableSchema:
         merged = tables.merge_schemas(look.schema for look in looks)
+        if not merged.time.absolute:
+            self._tell_relative(stream, looks)
         if self.policy == "add":
             return merged
         first = looks[0]
@@ -93,6 +95,21 @@ class Settler:
         common = set(first.names).intersection(*(look.names for look in looks))
         self._tell_dropped(stream, merged.columns, common, f"not all of its {len(looks)} files")
         return replace(merged, columns=tuple(c for c in merged.columns if c.name in common))
+
+    def _tell_relative(self, stream: str, looks: Sequence[Look]) -> None:
+        """Say whose dates are lost where other files of the stream have none."""
+        dated = [look.source for look in looks if look.schema.time.absolute]
+        if dated:
+            bare = next(
+                look.source
+                for look in looks
+                if not look.schema.time.absolute and look.schema.time.evidence != "empty"
+            )
+            self.say(
+                f"{stream}: {dated[0]} has dates ({len(dated)} of {len(looks)} files do) and {bare}"
+                " has none: the times of all become durations; a --layout that makes them streams"
+                " of their own keeps the dates"
+            )
 
     def _tell_dropped(
         self, stream: str, columns: Iterable[tables.Column], kept: Iterable[str], who: str

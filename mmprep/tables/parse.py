@@ -39,6 +39,7 @@ from mmprep.tables.kinds import (
 from mmprep.tables.layout import NULLS, Layout
 from mmprep.tables.parsed import Misfit, Parsed, Reject
 from mmprep.tables.plain import plain_kinds, read_plain
+from mmprep.tables.rejects import shortened
 from mmprep.timebase import BoolArray, IntArray
 
 _LF, _ZERO, _SPACE, _PLUS, _MINUS, _POINT, _X = b"\n0 +-.x"
@@ -189,7 +190,7 @@ class BlockParser:
     def _split(self, raw: bytes) -> list[str] | None:
         layout = self.layout
         text = raw.decode("utf-8", "replace")
-        if layout.quote is None:
+        if layout.quote is None or layout.quote not in text:
             return text.split(layout.delimiter)
         reader = csv.reader([text, ""], delimiter=layout.delimiter, quotechar=layout.quote)
         try:
@@ -420,7 +421,8 @@ class BlockParser:
         name = self.layout.cells[self.layout.time_cell or 0]
         for row in np.flatnonzero(given & ~parsed.is_valid):
             text = texts[int(row)].as_py()
-            faults.setdefault(int(row), f"{name} is {text!r}, {reader.fault(text)}")
+            shown = shortened(repr(text))
+            faults.setdefault(int(row), f"{name} is {shown}, {reader.fault(text)}")
 
     def _convert_channel(
         self,
@@ -439,8 +441,8 @@ class BlockParser:
             parsed.misfits[name] = Misfit(wide, int(line_of[first]), texts[first].as_py())
             return
         for row in np.flatnonzero(wrong):
-            text = texts[int(row)].as_py()
-            faults.setdefault(int(row), f"{name} is {text!r}, expected {kind}")
+            shown = shortened(repr(texts[int(row)].as_py()))
+            faults.setdefault(int(row), f"{name} is {shown}, expected {kind}")
         if wrong.any():
             plain = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), plain)
         is_null = kind == "null"

@@ -19,6 +19,7 @@ except ImportError:  # installed without a compiler
 
 _Column = tuple[bytes | None, int, bytes | None, bytes]
 _CODES = {"null": b"0", "int64": b"i", "float64": b"f", "string": b"s"}
+MOST_CELLS, MOST_NULLS, MOST_BYTES = 4096, 256, (1 << 31) - 1  # what _cells.c takes
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
 
@@ -66,7 +67,9 @@ def plain_kinds(data: bytes, layout: Layout, kinds: Mapping[str, str]) -> dict[s
 
 def _may_be_plain(data: bytes, layout: Layout) -> bool:
     is_quoted = layout.quote is not None and layout.quote.encode() in data
-    return _cells is not None and layout.decimal == "." and not is_quoted
+    fits = len(layout.cells) <= MOST_CELLS and len(layout.nulls) <= MOST_NULLS
+    fits = fits and len(data) <= MOST_BYTES
+    return _cells is not None and layout.decimal == "." and not is_quoted and fits
 
 
 def _form(layout: Layout) -> tuple[tuple[bytes, ...], int, bytes]:

@@ -11,12 +11,16 @@ from mmprep.tables.parsed import Reject
 
 def bad_row(where: str, reject: Reject) -> DataError:
     """Give the error that names a bad row."""
-    raw = escape(reject.raw)
-    shown = raw if len(raw) <= 120 else raw[:120] + "…"
+    shown = shortened(escape(reject.raw))
     hint = "--on-bad-row skip leaves such rows out, null keeps them as missing values"
     if "quote" in reject.reason:
         hint += "; --quote none takes quotes for text"
     return DataError(f"{reject.reason}: {shown}", where=f"{where}:{reject.line}", hint=hint)
+
+
+def shortened(text: str, n_chars: int = 120) -> str:
+    """Give as much of a text as a message can show."""
+    return text if len(text) <= n_chars else text[:n_chars] + "…"
 
 
 def escape(raw: bytes) -> str:

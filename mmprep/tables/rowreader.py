@@ -26,7 +26,7 @@ from mmprep.tables.feed import BLOCK_BYTES, Block, Hasher
 from mmprep.tables.layout import Layout
 from mmprep.tables.parse import BlockParser
 from mmprep.tables.parsed import Parsed, Reject
-from mmprep.tables.rejects import bad_row
+from mmprep.tables.rejects import bad_row, shortened
 from mmprep.tables.schema import Column, Widen, widest
 from mmprep.tables.stamps import row_stamps
 from mmprep.timebase import BoolArray, IntArray
@@ -228,8 +228,8 @@ class RowReader:
             self._reject(replace(reject, line=self._line(reject.line + first_line)))
         for name, misfit in parsed.misfits.items():
             self.wanted[name] = widest(misfit.kind, self.wanted.get(name, "null"))
-            where = f"{self.layout.where}:{self._line(misfit.line + first_line)}: {misfit.text!r}"
-            self._examples.setdefault(name, where)
+            where = f"{self.layout.where}:{self._line(misfit.line + first_line)}"
+            self._examples.setdefault(name, f"{where}: {shortened(repr(misfit.text))}")
         self.tally.add(parsed)
 
     def _account_rest(self) -> None:

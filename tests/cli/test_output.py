@@ -45,3 +45,10 @@ def test_note_is_said_once(capsys):
     console.say("a fact")
     console.say("a fact")
     assert capsys.readouterr().err == "mmprep: note: a fact\n"
+
+
+def test_what_inputs_say_can_neither_steer_a_terminal_nor_fill_it(capsys):
+    output.print_line("no time column among \x1b[31mt\r, \x00\x9bv, 值")
+    assert capsys.readouterr().err == "no time column among \\x1b[31mt\\x0d, \\x00\\x9bv, 值\n"
+    output.print_line("a\n" + "x" * 5_000)
+    assert capsys.readouterr().err == "a\n" + "x" * 2_000 + "… (5000 characters)\n"

@@ -579,3 +579,18 @@ def test_damage_at_the_end_of_a_packed_table_loses_no_row(tmp_path):
     assert found.column("x") == [1, 2]
     assert (found.facts.n_rejected, found.facts.rejects) == (0, None)
     assert "data are damaged or cut" in found.facts.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        (("1,234", "12,500"), "commas are taken for decimal ones: '1,234' for 1.234"),
+        (("1,234", "0,5"), None),
+        (("0,234", "1,500"), None),
+    ],
+)
+def test_commas_that_may_stand_before_thousands_are_said(tmp_path, cells, note):
+    path = tmp_path / "x.tsv"
+    path.write_text("time_s\tv\n" + "".join(f"{k}\t{cell}\n" for k, cell in enumerate(cells)))
+    table = sniff(path, "x.tsv", TextOptions()).table
+    assert table.notes == (() if note is None else (note,))

@@ -303,3 +303,16 @@ def test_given_nulls_are_missing_in_every_type_declared_or_found(convert, tmp_pa
         for name in ("whole", "part", "text"):
             values = table[name].to_pylist()
             assert [k for k, value in enumerate(values) if value is None] == [7, 9]
+
+
+def test_dates_that_are_lost_to_files_without_are_said(tmp_path):
+    heard = Heard()
+    for name, begin in (("P01", 0), ("P02", 1_600_000_000), ("P03", 1_600_000_000)):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / f"in/{name}/eeg.csv").write_text(f"time,x\n{begin},1\n{begin + 1},2\n")
+    config = step.Config((str(tmp_path / "in"),))
+    step.run(config, RunOptions(tmp_path / "out"), progress=heard)
+    (said,) = (text for text in heard.said if "dates" in text)
+    assert said.startswith(
+        "eeg: P02/eeg.csv has dates (2 of 3 files do) and P01/eeg.csv has none: the times of all"
+    )

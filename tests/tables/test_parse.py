@@ -259,6 +259,29 @@ def test_points_between_thousands_are_told_by_a_comma_or_a_second_point():
     assert found["a"] == [1234.5, 1234567.0, -1234.0]
 
 
+@pytest.mark.parametrize(("n_columns", "n_nulls"), [(4095, 255), (4097, 1), (5000, 1), (2, 300)])
+def test_tables_of_any_width_are_read(n_columns, n_nulls):
+    names = tuple(f"c{k}" for k in range(n_columns))
+    layout = replace(CSV, cells=names, nulls=tuple(f"x{k}" for k in range(n_nulls)))
+    lines = b"x0" + b",7" * (n_columns - 1) + b"\n" + b"2.5" + b",8" * (n_columns - 1) + b"\n"
+    kinds = dict.fromkeys(names, "int64") | {"c0": "float64"}
+    found = values(parse(lines, layout, **kinds))
+    assert found["c0"] == [None, 2.5]
+    assert found[names[-1]] == [7, 8]
+
+
+def test_bad_row_with_a_cell_of_any_length_is_named_for_what_it_is():
+    (reject,) = parse(b"1,2,%b\n" % (b"y" * 200_000), CSV, a="int64", b="int64").rejects
+    assert reject.reason == "3 cells, expected 2"
+
+
+def test_reason_shows_the_start_of_a_long_cell():
+    layout = replace(CSV, cells=("a",))
+    block = BlockParser(layout, {"a": "int64"}, frozenset({"a"}))
+    (reject,) = block.parse(b"y" * 200_000 + b"\n").rejects
+    assert reject.reason == f"a is '{'y' * 119}…, expected int64"
+
+
 def test_decimal_point_among_decimal_commas_is_no_number():
     layout = replace(CSV, delimiter=";", decimal=",")
     assert parse(b"1,5;1\n1.5;2\n", layout, a="float64", b="int64").misfits["a"].kind == "string"
