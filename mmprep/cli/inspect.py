@@ -14,8 +14,12 @@ from mmprep.cli import output
 @click.option("--value", metavar="KEY", help="One bare value, e.g. rate_hz.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line and file.")
 @click.option("--time", metavar="COLUMN", help="The time column of a table.")
-@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns", "iso"]))
-@click.option("--rate", metavar="HZ", help="The rate of rows that have no stamps.")
+@click.option(
+    "--time-unit",
+    type=click.Choice(["s", "ms", "us", "ns", "iso"]),
+    help="The unit of the times; iso is dates as 2024-05-01T10:00:00.",
+)
+@click.option("--rate", metavar="HZ", help="Rows a second, where no column says when.")
 def command(files: tuple[str, ...], **given: Any) -> None:
     """Say what is in a file, a member of an archive or a data set: declared and measured."""
     from mmprep.steps import inspect

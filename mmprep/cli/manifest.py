@@ -128,15 +128,42 @@ def _columns(rows: list[list[str]]) -> list[str]:
 @command.command()
 @dataset
 @options.output
-@click.option("--by", default="subject", show_default=True, help="Groups that are never torn.")
 @click.option(
-    "--ratios", default="train=0.8,val=0.1,test=0.1", show_default=True, metavar="NAME=SHARE,..."
+    "--by",
+    default="subject",
+    show_default=True,
+    metavar="FIELD",
+    help="Records with one value of this field stay in one split.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
-    "--method", type=click.Choice(["balanced", "hash"]), default="balanced", show_default=True
+    "--ratios",
+    default="train=0.8,val=0.1,test=0.1",
+    show_default=True,
+    metavar="NAME=SHARE,...",
+    help="The splits, and the share of each.",
 )
-@click.option("--stratify", default="label", show_default=True, metavar="FIELD")
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Another number deals out anew where there is a choice.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["balanced", "hash"]),
+    default="balanced",
+    show_default=True,
+    help="Close to the shares; or one group at a time, so that a new one moves no other.",
+)
+@click.option(
+    "--stratify",
+    default="label",
+    show_default=True,
+    metavar="FIELD",
+    help="The field whose values are spread evenly.",
+)
 @click.option("--lists", metavar="train=F,val=F,...", help="Files of ids, one a line.")
 @click.option("--folds", type=click.IntRange(min=2), metavar="K", help="Write folds, not splits.")
 @click.option("--leave-one-out", is_flag=True, help="A fold a group.")
@@ -151,7 +178,7 @@ def split(dataset: str, **given: Any) -> None:
 @dataset
 @options.output
 @click.option("--to", type=click.Choice(["nemo"]), required=True, help="The format.")
-@click.option("--split", multiple=True, metavar="S", help="[default: all]")
+@click.option("--split", multiple=True, metavar="S", help="Only this split.  [default: all]")
 @click.option("--fold", type=int, metavar="K", help="This fold is test, the others train.")
 @click.option(
     "--audio",
