@@ -18,6 +18,7 @@ Rules
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ import msgspec
 
 from mmprep import files
 from mmprep.errors import DataError, SpaceError, TransientError, UsageError
-from mmprep.steps import journal
+from mmprep.steps import journal, seen
 from mmprep.steps.contents import RECORD, Contents, Made, Placed, StepName, Written
 from mmprep.steps.tasks import Failure, Item, Outcome, Task, Work, changed_failure
 
@@ -225,6 +226,23 @@ def open_run(
         raise trouble from error
     finally:
         session.close()
+
+
+def standing(step: StepName, run: RunOptions, key: str | None) -> StepResult | None:
+    """Give the result where the corpus is unchanged and its data set stands; nothing is opened."""
+    if key is None or run.force or run.dry_run or run.verify_inputs:
+        return None
+    if run.output.with_name(f"{run.output.name}.incomplete").exists():
+        return None
+    found = seen.standing(run.output, step.record, key)
+    if found is None:
+        return None
+    inputs = (*found.inputs, *found.folders)
+    if run.depfile is not None:
+        run.depfile.write(inputs)
+    record = run.output / step.record
+    os.utime(record)
+    return StepResult("up-to-date", record, inputs, (), found.n_tasks, found.n_tasks, found.totals)
 
 
 class Run:
@@ -530,7 +548,24 @@ class Run:
             "inputs": written.inputs,
         }
         files.write_new(self.partial / MARK / "run.json", msgspec.json.encode(note) + b"\n")
+        if (data := self._seen(written)) is not None:
+            files.write_new(self.partial / MARK / seen.NAME, data)
         return journal.encode(self._entries.values())
+
+    def _seen(self, written: Written) -> bytes | None:
+        """Give what the next run tells an unchanged corpus by."""
+        corpus = written.contents.corpus
+        if corpus is None or self.failures:
+            return None
+        found = seen.Seen(
+            corpus.key,
+            seen.stamps(self._made().inputs_of(written.contents), corpus.beside),
+            written.contents.folders,
+            hashlib.sha256(written.record).hexdigest(),
+            len(self._entries),
+            written.totals,
+        )
+        return msgspec.json.encode(found) + b"\n"
 
     def _exchange(self) -> None:
         if not self.out.exists():

@@ -56,6 +56,20 @@ class Placed:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What a corpus is known by: see `steps.seen`.
+
+    Parameters
+    ----------
+    beside : dict
+        Path -> stamp of the inputs that belong to no task.
+    """
+
+    key: str
+    beside: dict[str, tuple[int, ...]]
+
+
 @dataclass(slots=True)
 class Contents:
     """A data set before it is written.
@@ -76,6 +90,8 @@ class Contents:
         Write manifest.jsonl; foreign files have their own.
     folders : tuple of str
         The folders that were walked: a new file in one of them makes the data set stale.
+    corpus : Corpus, optional
+        By what an unchanged corpus is known again.
     """
 
     records: Sequence[Record]
@@ -91,6 +107,7 @@ class Contents:
     texts: dict[str, bytes] = field(default_factory=dict)
     with_manifest: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
+    corpus: Corpus | None = None
 
 
 @dataclass(frozen=True, slots=True)

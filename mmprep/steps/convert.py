@@ -22,7 +22,7 @@ from mmprep.errors import UsageError
 from mmprep.shards import plan_shards
 from mmprep.sources import text
 from mmprep.sources.base import TextOptions
-from mmprep.steps import base, claims, curate, drafts, labels, schemafile, sounds, texts
+from mmprep.steps import base, claims, curate, drafts, labels, schemafile, seen, sounds, texts
 from mmprep.steps.base import (
     Engine,
     Item,
@@ -35,6 +35,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.claims import Claimed
 from mmprep.steps.columns import POLICIES
+from mmprep.steps.contents import Corpus
 from mmprep.steps.corpora import CORPORA
 from mmprep.steps.curate import Curated
 from mmprep.steps.inputs import Inputs, expand
@@ -156,7 +157,12 @@ def run(
     """Convert raw files and write the data set."""
     if not config.inputs:
         raise UsageError("no INPUT", hint="name files or a folder")
-    plan = _plan(config, options)
+    inputs = _inputs(config, options)
+    key = _key(config, inputs)
+    if (standing := base.standing(STEP, options, key)) is not None:
+        return standing
+    plan = _plan(config, options, inputs)
+    corpus = _corpus(key, plan)
     with base.open_run(
         STEP, _content(config, plan), options, root=plan.root, engine=engine, progress=progress
     ) as session:
@@ -171,7 +177,7 @@ def run(
         written, schemas = write_tables(session, table_items, _wishes(plan), options.cpus)
         sounding = session.map(Work("mmprep.steps.media:convert"), sound_tasks, label="media")
         session.check_failures()
-        found = drafts.contents(_sources(plan), session, [*written, *sounding])
+        found = drafts.contents(_sources(plan, corpus), session, [*written, *sounding])
         if config.write_schema is not None:
             write_schema(Path(config.write_schema).absolute(), schemas, written)
         return session.commit(found)
@@ -196,14 +202,32 @@ class _Plan:
     schema: schemafile.Schema
 
 
-def _plan(config: Config, options: RunOptions) -> _Plan:
-    inputs = expand(
+def _inputs(config: Config, options: RunOptions) -> Inputs:
+    return expand(
         config.inputs,
         root=Path(config.root) if config.root else None,
         include=config.include,
         exclude=config.exclude,
         output=options.output,
     )
+
+
+def _key(config: Config, inputs: Inputs) -> str | None:
+    """Give the key of an unchanged corpus; None where the run does more than a data set."""
+    if config.write_schema is not None or inputs.datasets:
+        return None
+    return seen.key(STEP, config, inputs, filter(None, (config.labels, config.schema)))
+
+
+def _corpus(key: str | None, plan: _Plan) -> Corpus | None:
+    if key is None:
+        return None
+    beside = (*filter(None, (plan.config.labels, plan.config.schema)), *plan.curated.paths)
+    paths = [str(Path(path).absolute()) for path in beside]
+    return Corpus(key, {path: seen.stamp_of(path) for path in paths})
+
+
+def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
     if inputs.datasets:
         raise UsageError(
             "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
@@ -337,10 +361,10 @@ def _wishes(plan: _Plan) -> Wishes:
     return Wishes(plan.options, plan.schema, plan.config.on_column_change, taken)
 
 
-def _sources(plan: _Plan) -> drafts.Sources:
+def _sources(plan: _Plan, corpus: Corpus | None) -> drafts.Sources:
     beside = tuple(name for name in (plan.config.labels, plan.config.schema) if name)
     return drafts.Sources(
-        plan.root, plan.claimed, plan.folders, plan.curated, plan.label_table, beside
+        plan.root, plan.claimed, plan.folders, plan.curated, plan.label_table, beside, corpus
     )
 
 

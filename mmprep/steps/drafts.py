@@ -21,6 +21,7 @@ from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_r
 from mmprep.steps import base, curate, labels
 from mmprep.steps.base import Contents, Outcome, Placed
 from mmprep.steps.claims import Claimed
+from mmprep.steps.contents import Corpus
 from mmprep.steps.curate import Curated, Lost
 from mmprep.steps.shardbook import ShardBook
 from mmprep.timebase import rate_number
@@ -49,6 +50,8 @@ class Sources:
     ----------
     beside : tuple of str
         Further inputs: labels, the file of `--schema`.
+    corpus : Corpus, optional
+        By what an unchanged corpus is known again.
     """
 
     root: Path
@@ -57,6 +60,7 @@ class Sources:
     curated: Curated
     label_table: labels.LabelTable | None
     beside: tuple[str, ...]
+    corpus: Corpus | None = None
 
 
 def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -> Contents:
@@ -95,6 +99,7 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
             *sources.curated.paths,
         ),
         folders=sources.folders,
+        corpus=sources.corpus,
         media_root=sources.root,
         n_rejected_rows=sum(fact.get("n_rejected", 0) for fact in facts.values()),
     )

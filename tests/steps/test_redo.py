@@ -73,12 +73,45 @@ def test_removed_and_added_inputs_leave_the_rest_linked(folder, tmp_path):
     assert tree(out) == tree(tmp_path / "fresh")
 
 
-def test_unchanged_sound_and_video_are_not_opened(folder, tmp_path):
+def test_inputs_of_an_unchanged_corpus_are_not_opened(folder, tmp_path):
     command = ["convert", str(folder), "-o", str(tmp_path / "out"), "--engine", "serial"]
     first = opened_by(lambda: main.run(command), folder)
-    assert {f"u{k}.wav" for k in ITEMS} | {"v.mp4"} <= set(first)
-    again = opened_by(lambda: main.run(command), folder)
-    assert [name for name in again if name.endswith((".wav", ".mp4"))] == []
+    assert {f"u{k}.wav" for k in ITEMS} | {"v.mp4", "P0/eeg.tsv"} <= set(first)
+    record = tmp_path / "out/dataset.json"
+    os.utime(record, (0, 0))
+    assert opened_by(lambda: main.run(command), folder) == []
+    assert record.stat().st_mtime > 0
+
+
+@pytest.mark.parametrize("name", ["P0/new.tsv", "v.frames.tsv", "P1/eeg.tsv", "u2.wav", "labels"])
+def test_whatever_changes_the_corpus_is_looked_into(folder, tmp_path, name):
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("session\tmood\n" + "".join(f"P{k}\tcalm\n" for k in ITEMS))
+    options = {"labels": str(labels), "on": "session"}
+    convert(folder, tmp_path / "out", **options)
+    assert convert(folder, tmp_path / "out", **options).status == "up-to-date"
+    if name == "labels":
+        labels.write_text(labels.read_text().replace("P3\tcalm", "P3\tglad"))
+    elif name == "u2.wav":
+        raw.sound(folder / name, n_samples=500)
+    elif name == "v.frames.tsv":
+        rows = "".join(f"{k}\t{k / 25}\n" for k in range(10))
+        (folder / name).write_text("frame\ttime\n" + rows)
+    else:
+        raw.table(folder / name, start_s=77)
+    assert convert(folder, tmp_path / "out", **options).status == "built"
+
+
+def test_a_file_of_the_data_set_that_is_gone_or_cut_is_made_again(folder, tmp_path):
+    out = tmp_path / "out"
+    convert(folder, out)
+    before = tree(out)
+    (out / "tables/eeg/P2.parquet").unlink()
+    assert convert(folder, out).status == "built"
+    assert tree(out) == before
+    os.truncate(out / "audio/shard-00001.npy", 100)
+    assert convert(folder, out).status == "built"
+    assert tree(out) == before
 
 
 def _other_content(path: Path) -> None:
@@ -109,7 +142,7 @@ def _killed(k: int, folder: Path, out: Path) -> int | None:
 @pytest.mark.kill
 def test_after_a_kill_no_finished_task_is_done_again(folder, memory):
     out, counts = memory / "out", set()
-    for k in range(1, 500, 9):
+    for k in range(1, 500, 6):
         remove_tree(out)
         remove_tree(memory / "out.incomplete")
         if _killed(k, folder, out) is not None:
