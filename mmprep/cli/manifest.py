@@ -18,7 +18,7 @@ def command() -> None:
     """Validate, split, count and export manifests."""
 
 
-@command.command()
+@command.command(short_help="Find everything that is wrong with a data set.")
 @dataset
 @click.option("--checksums", is_flag=True, help="Read every file and compare its sha256.")
 @click.option(
@@ -125,7 +125,7 @@ def _columns(rows: list[list[str]]) -> list[str]:
     ]
 
 
-@command.command()
+@command.command(short_help="Put groups of records into splits.")
 @dataset
 @options.output
 @click.option(
@@ -174,7 +174,7 @@ def split(dataset: str, **given: Any) -> None:
     api.run_and_print("split", {"inputs": (dataset,), **given})
 
 
-@command.command()
+@command.command(short_help="Write what another trainer reads.")
 @dataset
 @options.output
 @click.option("--to", type=click.Choice(["nemo"]), required=True, help="The format.")
