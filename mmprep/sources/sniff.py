@@ -45,6 +45,7 @@ _KNOWN_UNIT = re.compile(
     r"^[\[(]?([numkMµμ]?(V|A|S|s|Hz|g|m|T|Pa|Ohms?|ohms?|Ω)|°?C|degC|%|bpm|rad|deg|counts?)"
     r"([/^*·][^\s,;]{1,8})*[\])]?$"
 )
+_CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f\x7f]")
 _BRACKETS = "[]()"
 _COMMA_DECIMAL = re.compile(r"^[+-]?\d+(\.\d{3})*,\d+([eE][+-]?\d+)?$")
 _COMMA_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
@@ -172,11 +173,17 @@ def _first_lines(
         raw, is_whole = raw[:SHORT_BYTES], False
     try:
         text = feed.decode(raw, encoding).decode("utf-8", "replace")
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise DataError(f"not {encoding}: {error}", where=where, hint="say --encoding") from error
     if not text.strip("\ufeff\0 \t\r\n"):
         raise DataError("the file is empty", where=where, hint="leave it out, or fetch it again")
     lines = text.split("\n")
+    if found := _CONTROL.search(lines[0]):
+        raise DataError(
+            f"it is no text: its first line has the character 0x{ord(found[0]):02x}",
+            where=where,
+            hint="does its name say what it is? `file NAME` tells packed data, sound and workbooks",
+        )
     if (not is_whole and len(lines) > 1) or not lines[-1]:
         lines.pop()
     return lines, encoding, (note,) if note else ()

@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import codecs
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,8 +134,8 @@ def _check_names(config: Config) -> None:
     if config.tz is not None and config.tz not in zoneinfo.available_timezones():
         raise UsageError(f"there is no zone {config.tz!r}", where="--tz", hint="as in Europe/Rome")
     try:
-        codecs.lookup(config.encoding or "utf-8")
-    except LookupError as error:
+        "".encode(config.encoding or "utf-8")
+    except (LookupError, UnicodeError) as error:  # base64 and its like are none of texts
         raise UsageError(f"there is no encoding {config.encoding!r}", where="--encoding") from error
 
 

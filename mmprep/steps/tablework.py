@@ -137,7 +137,7 @@ def _tell_texts(schemas: Mapping[str, StreamSchema], progress: Progress) -> None
     for stream, found in schemas.items():
         columns = found.schema.columns
         names = [c.name for c in columns if c.kind == "string" and not c.fixed]
-        if names and len(names) < len(columns):
+        if names and (len(names) < len(columns) or len(columns) == 1):
             progress.say(
                 f"{stream}: columns of text: {', '.join(names)}; --null TEXT reads odd cells as"
                 " missing"

@@ -370,9 +370,12 @@ def text_blocks(
         is_damaged = salvage is not None and bool(salvage.reason)
         try:
             text = decoder.feed(data, is_last=is_last and not is_damaged)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            why = str(error)
+            if isinstance(error, UnicodeDecodeError):
+                why = f"{error.reason} at byte {error.start} of a block"
             raise DataError(
-                f"the text is not {encoding}: {error.reason} at byte {error.start} of a block",
+                f"the text is not {encoding}: {why}",
                 where=where,
                 hint="say its encoding by --encoding",
             ) from error

@@ -3,12 +3,14 @@
 Rules
 -----
 - int64: `-?digits` without leading zero. float64: decimal or E notation without leading zero, where
-  an integer must be one that float64 holds exactly. All else is text.
+  an integer must be one that float64 holds exactly and no number but `inf` infinite. All else is
+  text.
 - A declared kind takes leading zeros and rounds.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -32,6 +34,7 @@ _LONG_INTEGER = r"^-?[1-9][0-9]{18}$"
 _NUMBER = r"(?i)^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
 _ANY_NUMBER = r"(?i)^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?inf(inity)?$"
 _WIDE_INTEGER = r"^[+-]?[0-9]{16,}$"
+_HUGE = r"[eE]\+?0*[0-9]{3,}$|^[^.eE]{300,}"  # may be beyond what float64 holds
 _COMMA_NUMBER = (  # one point and no comma, as in 2.345, may stand before thousands or decimals
     r"^[+-]?([0-9]+(,[0-9]*)?|[0-9]{1,3}((\.[0-9]{3})+,[0-9]*|(\.[0-9]{3}){2,}))([eE][+-]?[0-9]+)?$"
 )
@@ -81,7 +84,7 @@ def unfit(texts: pa.Array, kind: str) -> BoolArray:
         return misfits(texts, kind)
     given = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
     if kind == "float64":
-        return np.asarray(given & ~_matches(texts, _ANY_NUMBER))
+        return np.asarray(given & ~_matches(texts, _ANY_NUMBER)) | _overflows(texts)
     return _no_integer(pc.replace_substring_regex(texts, r"^(-?)0+([0-9])", r"\1\2"))
 
 
@@ -102,6 +105,14 @@ def _no_float(texts: pa.Array) -> BoolArray:
     for row in np.flatnonzero(~wrong & _matches(texts, _WIDE_INTEGER)):
         text = texts[int(row)].as_py()
         wrong[row] = len(text) > 400 or int(text) != int(float(text))
+    return wrong | _overflows(texts)
+
+
+def _overflows(texts: pa.Array) -> BoolArray:
+    """Say which cells are finite numbers that would be read as infinite."""
+    wrong = np.zeros(len(texts), np.bool_)
+    for row in np.flatnonzero(_matches(texts, _HUGE) & _matches(texts, _ANY_NUMBER)):
+        wrong[row] = math.isinf(float(texts[int(row)].as_py()))
     return wrong
 
 

@@ -283,7 +283,7 @@ class TableWriter:
         column = columns.get(field.name)
         if column is None or pa.types.is_null(column.type):
             return pa.nulls(n_rows, field.type)
-        return column if column.type == field.type else column.cast(field.type, safe=False)
+        return column if column.type == field.type else _narrowed(column, field)
 
     def _note_stamps(self, stamps: IntArray) -> None:
         if not stamps.size:
@@ -569,6 +569,18 @@ def _stream(
         info.time.absolute,
         "signal" if info.channels else "events",
     )
+
+
+def _narrowed(column: pa.Array, field: pa.Field) -> pa.Array:
+    narrow = column.cast(field.type, safe=False)
+    if pa.types.is_float32(field.type):
+        lost = pc.and_(pc.is_inf(narrow), pc.is_finite(column))
+        if pc.any(lost).as_py():
+            raise DataError(
+                f"column {field.name!r} holds {column.filter(lost)[0]}, which float32 cannot",
+                hint="convert without --float32",
+            )
+    return narrow
 
 
 def as_floats(column: pa.Array) -> NDArray[np.float64]:

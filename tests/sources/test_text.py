@@ -594,3 +594,12 @@ def test_commas_that_may_stand_before_thousands_are_said(tmp_path, cells, note):
     path.write_text("time_s\tv\n" + "".join(f"{k}\t{cell}\n" for k, cell in enumerate(cells)))
     table = sniff(path, "x.tsv", TextOptions()).table
     assert table.notes == (() if note is None else (note,))
+
+
+@pytest.mark.parametrize(
+    "start", [gzip.compress(b"time,v\n0,1\n"), b"PK\x03\x04\x14\0", b"RIFF\xa4\x0c\0\0WAVEfmt \x10"]
+)
+def test_file_with_the_name_of_a_table_that_is_no_text_is_named_so(tmp_path, start):
+    (tmp_path / "x.csv").write_bytes(start + b",\n0,1\n")
+    with pytest.raises(DataError, match=r"^x\.csv: it is no text: its first line has"):
+        sniff(tmp_path / "x.csv", "x.csv", TextOptions())

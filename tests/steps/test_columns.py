@@ -316,3 +316,38 @@ def test_dates_that_are_lost_to_files_without_are_said(tmp_path):
     assert said.startswith(
         "eeg: P02/eeg.csv has dates (2 of 3 files do) and P01/eeg.csv has none: the times of all"
     )
+
+
+def test_number_that_float32_cannot_hold_fails_the_file(convert, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/eeg.csv").write_text("time,x\n0,inf\n1,0.5\n2,1e39\n")
+    with pytest.raises(DataError) as caught:
+        convert(float32=True)
+    (failure,) = caught.value.failures
+    assert failure.message == "column 'x' holds 1e+39, which float32 cannot"
+    (tmp_path / "in/eeg.csv").write_text("time,x\n0,inf\n1,0.5\n")
+    convert(float32=True)
+    assert pq.read_table(tmp_path / "out/tables/eeg/eeg.parquet")["x"].to_pylist() == [
+        float("inf"),
+        0.5,
+    ]
+
+
+@pytest.mark.parametrize("name", ["klingon", "base64", "undefined"])
+def test_encoding_that_is_none_of_texts_is_a_wrong_call(convert, tmp_path, two, name):
+    with pytest.raises(UsageError, match=f"there is no encoding '{name}'"):
+        convert(encoding=name)
+
+
+def test_text_without_the_mark_that_its_encoding_needs_is_an_error(convert, tmp_path, two):
+    with pytest.raises(FailedItemsError) as caught:
+        convert(encoding="utf-16")
+    assert "not utf-16: UTF-16 stream does not start with BOM" in caught.value.failures[0].message
+
+
+def test_only_column_that_is_text_is_said(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/gsr.csv").write_text("time,x\n0,1\n1,?\n")
+    heard = Heard()
+    step.run(step.Config((str(tmp_path / "in"),)), RunOptions(tmp_path / "out"), progress=heard)
+    assert "gsr: columns of text: x; --null TEXT reads odd cells as missing" in heard.said

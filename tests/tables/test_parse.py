@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,10 +53,11 @@ def _slow_kind_of(text):
     if text.removeprefix("-").isdigit():
         return "int64" if -(2**63) <= int(text) < 2**63 else "float64"
     try:
-        float(text)
+        number = float(text)
     except ValueError:
         return "string"
-    return "float64"
+    is_lost = math.isinf(number) and "inf" not in text.lower()
+    return "string" if is_lost else "float64"
 
 
 NUMBERS = st.one_of(
@@ -280,6 +282,21 @@ def test_reason_shows_the_start_of_a_long_cell():
     block = BlockParser(layout, {"a": "int64"}, frozenset({"a"}))
     (reject,) = block.parse(b"y" * 200_000 + b"\n").rejects
     assert reject.reason == f"a is '{'y' * 119}…, expected int64"
+
+
+@pytest.mark.parametrize("text", ["1e309", "-1.8E+308", "1e0400", "9" * 310 + ".5"])
+def test_number_beyond_float64_is_text_or_a_bad_cell(text):
+    layout = replace(CSV, cells=("a",))
+    lines = b"0.5\n%b\n" % text.encode()
+    assert parse(lines, layout, a="float64").misfits["a"].kind == "string"
+    (reject,) = parse(lines, layout, fixed=("a",), a="float64").rejects
+    assert reject.line == 1
+
+
+def test_largest_and_smallest_numbers_and_infinite_ones_are_read():
+    layout = replace(CSV, cells=("a",))
+    found = values(parse(b"1.7976931348623157e308\n1e-400\n-inf\n5e-324\n", layout, a="float64"))
+    assert found["a"] == [1.7976931348623157e308, 0.0, -math.inf, 5e-324]
 
 
 def test_decimal_point_among_decimal_commas_is_no_number():
