@@ -229,8 +229,9 @@ def _delimiter(lines: Sequence[str], path: Path) -> str:
     """Take the delimiter that cuts most lines into the same number (over 1) of cells."""
     default = "\t" if ".tsv" in path.name.lower() or ".tab" in path.name.lower() else ","
     shares = {char: _share(lines, char) for char in _DELIMITERS if char != " "}
-    shares[" "] = 0.9 * _share([_squeezed(line) for line in lines], " ")
-    best = max(_DELIMITERS, key=lambda char: (shares[char], char == default))
+    if max(shares.values()) < 1:
+        shares[" "] = 0.9 * _share([_squeezed(line) for line in lines], " ")
+    best = max(shares, key=lambda char: (shares[char], char == default))
     return best if shares[best] >= 0.5 else default
 
 

@@ -56,6 +56,7 @@ _CANDIDATES = {
     "float32": ("BYTE_STREAM_SPLIT", _DICTIONARY, "PLAIN"),
     "string": (_DICTIONARY, "PLAIN"),
 }
+_KIND_OF = {type_: kind for kind, type_ in _TYPES.items()}
 _ID_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -140,18 +141,13 @@ def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[
 
 
 def _candidates(column: pa.ChunkedArray) -> tuple[str, ...]:
-    if pa.types.is_dictionary(column.type):
-        return (_DICTIONARY,)
-    if pa.types.is_temporal(column.type):
-        return ("DELTA_BINARY_PACKED",)
-    kind = _kind_of(column.type)
+    kind = _KIND_OF.get(column.type, "")
+    if not kind:
+        is_temporal = pa.types.is_temporal(column.type)
+        return ("DELTA_BINARY_PACKED" if is_temporal else _DICTIONARY,)
     if kind != "int64" and FEW_VALUES * pc.count_distinct(column).as_py() <= len(column):
         return (_DICTIONARY,)
-    return _CANDIDATES.get(kind, (_DICTIONARY,))
-
-
-def _kind_of(type_: pa.DataType) -> str:
-    return next((kind for kind, known in _TYPES.items() if known == type_), "")
+    return _CANDIDATES[kind]
 
 
 def _trial(sample: pa.Table, tries: Sequence[tuple[str, str]], level: int) -> list[int]:
