@@ -6,7 +6,7 @@
          "rate_hz": "128/1",
          "time": {"unit": "s", "evidence": "name", "absolute": false, "source_name": "time"},
          "columns": [
-           {"name": "F3", "type": "float64", "unit": "uV"}
+           {"name": "F3 [uV]", "type": "float64", "unit": "uV"}
          ]}}}
 
 Rules

@@ -128,4 +128,7 @@ def test_example_of_the_readme_is_one(read):
         b for b in re.findall(r"```json\n(.*?)```", README, re.DOTALL) if "streams" in b[:60]
     )
     spec = read(block)["eeg"]
-    assert [(c.name, c.type) for c in spec.columns] == [("F3", "float64"), ("device", "string")]
+    assert [(c.name, c.type) for c in spec.columns] == [
+        ("F3 [uV]", "float64"),
+        ("device", "string"),
+    ]
