@@ -3,8 +3,10 @@
 Rules
 -----
 - What the options don't say is found in the first 256 KiB: encoding, delimiter (a `sep=` line, then
-  the one that cuts lines into equally many cells), header (a first row without any number),
-  a delimiter at the end of each line, a decimal comma.
+  the one that cuts lines into equally many cells), header, a delimiter at the end of each line, a
+  decimal comma.
+- A first row is the header if it has no number, or the name of the time column, or words in more
+  than half of its cells and numbers below them, or counts 0, 1, 2 … behind an empty cell.
 - Lines before the header that are blank or start with `#` are skipped; where no header follows, the
   last `#` line with as many cells as the rows is the header.
 - A row after the header is one of units if it has a unit of time where the time is (without a time
@@ -33,7 +35,7 @@ from mmprep.tables.schema import Column, TimeColumn
 from mmprep.tables.text import TextTable
 
 HEAD_BYTES, SHORT_BYTES = 256 << 10, 64 << 10
-SNIFF_ROWS = 100
+SNIFF_ROWS, FEW_ROWS = 100, 20
 STAMP_ROWS = 300
 
 _DELIMITERS = "\t;,| "
@@ -155,7 +157,7 @@ def laid_out(path: Path, where: str, options: TextOptions) -> tuple[TextTable, H
         TimeColumn("rate", "given"),
         rate_hz=options.rate_hz,
         text=frozenset(column.name for column in columns),
-        notes=(*notes, *_comma_notes(rows)) if decimal == "," else notes,
+        notes=(*notes, *_header_notes(header, head), *_comma_notes(rows, decimal)),
         mend=tables.Squeezing() if head.is_squeezed else None,
     )
     said = units.get(cells[time_cell] or "") if time_cell is not None else None
@@ -250,7 +252,7 @@ def _names(head: Head, where: str, options: TextOptions) -> tuple[list[str], int
     if head.first >= len(head.lines):
         raise DataError("no row: all lines are blank or comments", where=where)
     line = head.lines[head.first]
-    has_header = _looks_like_header(head.cells(line)) if options.header is None else options.header
+    has_header = _has_header(head, options) if options.header is None else options.header
     names, n_preamble, header = head.cells(line), head.first, None
     if has_header:
         n_preamble, header = head.first + 1, line.encode("utf-8")
@@ -259,6 +261,40 @@ def _names(head: Head, where: str, options: TextOptions) -> tuple[list[str], int
     if options.columns:
         names = _given_names(names, options.columns, where)
     return _checked_names(names, where), n_preamble, header
+
+
+def _has_header(head: Head, options: TextOptions) -> bool:
+    """Say whether the first line names the columns, by what is in it and below it."""
+    cells = [cell.strip() for cell in head.cells(head.lines[head.first])]
+    is_timed = not {options.time, options.time_hint}.isdisjoint(cells)
+    if is_timed or _looks_like_header(cells) or stamps.find_time(cells) is not None:
+        return True
+    below = head.rows(head.first + 1, FEW_ROWS)
+    if not cells[0] and _counts(cells[1:]):  # as pandas writes frames without names
+        return any(row[0].strip() for row in below)
+    nulls = nulls_of(options)
+    words = [k for k, c in enumerate(cells) if c and not _NUMBER.match(c) and c not in nulls]
+    filled = [cell for cell in cells if cell]
+    return (
+        2 * len(words) > len(filled)
+        and bool(below)
+        and all(len(row) > k and _NUMBER.match(row[k].strip()) for row in below for k in words)
+    )
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Say whether cells are 0, 1, 2 … or 1, 2, 3 …, at least three of them."""
+    return len(cells) > 2 and list(cells) in (
+        [str(k) for k in range(len(cells))],
+        [str(k + 1) for k in range(len(cells))],
+    )
+
+
+def _header_notes(header: bytes | None, head: Head) -> tuple[str, ...]:
+    first = [cell.strip() for cell in head.cells(head.lines[head.first])]
+    if header is not None or not _counts(first):
+        return ()
+    return (f"its first line, {', '.join(first[:3])} …, is taken for a row; --header for names",)
 
 
 def _looks_like_header(cells: Sequence[str]) -> bool:
@@ -371,11 +407,11 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     return "," if any_is(_COMMA_DECIMAL) else "."
 
 
-def _comma_notes(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _comma_notes(rows: Sequence[Sequence[str]], decimal: str) -> tuple[str, ...]:
     """Say what was taken for granted where every comma might also stand before thousands."""
     numbers = (cell.strip() for row in rows for cell in row)
     found = [text for text in numbers if _COMMA_DECIMAL.match(text)]
-    if not all(map(_COMMA_THOUSANDS.match, found)):
+    if decimal != "," or not all(map(_COMMA_THOUSANDS.match, found)):
         return ()
     return (f"commas are taken for decimal ones: {found[0]!r} for {found[0].replace(',', '.')}",)
 

@@ -603,3 +603,39 @@ def test_file_with_the_name_of_a_table_that_is_no_text_is_named_so(tmp_path, sta
     (tmp_path / "x.csv").write_bytes(start + b",\n0,1\n")
     with pytest.raises(DataError, match=r"^x\.csv: it is no text: its first line has"):
         sniff(tmp_path / "x.csv", "x.csv", TextOptions())
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "options"),
+    [
+        ("time,1,2\n0,5,6\n1,7,8\n", ["1", "2"], {}),
+        ("time,F3,1\n0,5,6\n", ["F3", "1"], {}),
+        ("beat,1,2\n0,5,6\n", ["1", "2"], {"time": "beat"}),
+        (",0,1,2\n0,0.5,0.6,0.7\n", ["column_1", "0", "1", "2"], {"rate_hz": Fraction(4)}),
+        ("a,2,c\n0.5,0.6,0.7\n0.1,0.2,0.3\n", ["a", "2", "c"], {"rate_hz": Fraction(4)}),
+    ],
+)
+def test_names_may_be_numbers(tmp_path, content, names, options):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    table = sniff(path, "x.csv", TextOptions(**options)).table
+    assert [column.name for column in table.columns] == names
+    assert table.layout.n_preamble == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        ("0,1,2\n3,4,5\n", "its first line, 0, 1, 2 …, is taken for a row; --header for names"),
+        ("n/a,1,5\n3,4,5\n", None),
+        ("x,1,5\n3,4,5\n", None),
+        (",1,5\n3,4,5\n", None),
+        ("a,b,5\nc,4,5\n", None),
+    ],
+)
+def test_first_line_of_numbers_is_a_row(tmp_path, content, note):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    table = sniff(path, "x.csv", TextOptions(rate_hz=Fraction(4))).table
+    assert table.layout.n_preamble == 0
+    assert table.notes == (() if note is None else (note,))
