@@ -16,7 +16,7 @@ Rules
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -405,8 +405,11 @@ class BlockParser:
         if self.layout.time_cell is not None and self.layout.stamps is not None:
             texts = _one_chunk(table.column(str(self.layout.time_cell)))
             self._convert_stamps(parsed, texts, cell_faults)
-        for name, index in self._read_channels().items():
-            texts = _one_chunk(table.column(str(index)))
+        channels = self._read_channels()
+        for name in sorted(channels, key=lambda name: name not in self.fixed):
+            texts = _one_chunk(table.column(str(channels[name])))
+            if cell_faults and name not in self.fixed and self.on_bad_row != "null":
+                texts = _without(texts, cell_faults)
             self._convert_channel(parsed, name, texts, line_of, cell_faults)
         self._reject_cells(parsed, lines, line_of, cell_faults)
 
@@ -467,6 +470,13 @@ class BlockParser:
         keep = np.ones(parsed.n_rows, np.bool_)
         keep[list(faults)] = False
         _filter(parsed, keep)
+
+
+def _without(texts: pa.Array, rows: Iterable[int]) -> pa.Array:
+    """Make cells missing: rows that are left out have no say in what their columns hold."""
+    left_out = np.zeros(len(texts), np.bool_)
+    left_out[list(rows)] = True
+    return pc.if_else(pa.array(left_out), pa.scalar(None, texts.type), texts)
 
 
 def _filter(parsed: Parsed, keep: BoolArray) -> None:

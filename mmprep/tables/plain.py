@@ -20,6 +20,7 @@ except ImportError:  # installed without a compiler
 _Column = tuple[bytes | None, int, bytes | None, bytes]
 _CODES = {"null": b"0", "int64": b"i", "float64": b"f", "string": b"s"}
 MOST_CELLS, MOST_NULLS, MOST_BYTES = 4096, 256, (1 << 31) - 1  # what _cells.c takes
+_NUMBERS = (b"0", b"i", b"f")
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
 
@@ -62,6 +63,12 @@ def plain_kinds(data: bytes, layout: Layout, kinds: Mapping[str, str]) -> dict[s
     if found is None:
         return None
     codes = {n: found[i : i + 1] for n, i in layout.channels.items() if n in kinds}
+    if layout.time_cell is not None and layout.stamps is not None:
+        is_decimal = layout.stamps.unit in DECIMALS
+        if found[layout.time_cell : layout.time_cell + 1] not in _NUMBERS and (
+            is_decimal or b"s" in codes.values()
+        ):
+            return None  # rows without a time may be left out, whatever else they hold
     return None if b"?" in codes.values() else {n: _KINDS[code] for n, code in codes.items()}
 
 

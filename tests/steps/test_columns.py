@@ -351,3 +351,18 @@ def test_only_column_that_is_text_is_said(tmp_path):
     heard = Heard()
     step.run(step.Config((str(tmp_path / "in"),)), RunOptions(tmp_path / "out"), progress=heard)
     assert "gsr: columns of text: x; --null TEXT reads odd cells as missing" in heard.said
+
+
+@pytest.mark.parametrize("stamps", [("0", "1", "2"), ("10:00:00", "10:00:01", "10:00:02")])
+@pytest.mark.parametrize("rows", [3, 60_000])
+def test_rows_that_are_left_out_have_no_say_in_types(convert, tmp_path, stamps, rows):
+    (tmp_path / "in").mkdir()
+    lines = [f"{stamps[k % 3]},{k}\n" for k in range(rows)]
+    text = "time,x\n" + "".join(lines) + "end,of file\n"
+    (tmp_path / "in/eeg.csv").write_text(text)
+    convert(on_bad_row="skip")
+    table = pq.read_table(tmp_path / "out/tables/eeg/eeg.parquet")
+    assert _types(table) == {"x": "int64"}
+    assert table["x"].to_pylist() == list(range(rows))
+    rejects = (tmp_path / "out/rejects/eeg/eeg.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in rejects[1:]] == [str(rows + 2)]
