@@ -436,7 +436,15 @@ def timed(table: TextTable, head: Head, options: TextOptions) -> Sniffed:
     name = layout.cells[layout.time_cell] or ""
     said = head.time_unit
     judged = stamps.judge(name, texts, unit=options.time_unit, tz=options.tz, said=said)
-    reader = stamps.stamp_reader(judged.time.unit, texts, tz=options.tz)
+    unit = judged.time.unit
+    if texts and all(stamps.parse_ns(text, unit) is None for text in texts):
+        raise DataError(
+            f"the time column {name!r} holds {texts[0]!r}, which is no time ({unit})",
+            where=layout.where,
+            hint="known: numbers, dates with the year first, times of day; --time names another"
+            " column, --time-unit the unit",
+        )
+    reader = stamps.stamp_reader(unit, texts, tz=options.tz)
     notes = (*table.notes, judged.note) if judged.note else table.notes
     layout = replace(layout, stamps=reader)
     return Sniffed(replace(table, layout=layout, time=judged.time, notes=notes), texts)

@@ -55,8 +55,8 @@ _TIME_WORDS = (
 TIME_NAMES = frozenset(_TIME_WORDS.split())
 _TIME_PREFIX = re.compile(r"^(t|ts|time|timestamp)[\s_.\-]")
 _ISO = re.compile(
-    r"^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?"
-    r"\s*(Z|[+-]\d\d:?(?:\d\d)?)?\s*$",
+    r"^\s*(\d{4})(?:-(?=\d\d-)|/(?=\d\d/)|\.(?=\d\d\.))(\d\d)[-/.](\d\d)"
+    r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d\d:?(?:\d\d)?)?\s*$",
     re.ASCII,
 )
 _DECIMAL = re.compile(r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$", re.ASCII)
@@ -145,7 +145,7 @@ def _iso_ns(text: str) -> int | None:
 
 
 def _zone_s(zone: str | None) -> int:
-    if zone is None or zone == "Z":
+    if zone is None or zone in ("Z", "UTC", "GMT"):
         return 0
     digits = zone[1:].replace(":", "").ljust(4, "0")
     seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60

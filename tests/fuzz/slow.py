@@ -149,6 +149,8 @@ def _fits(text: str, kind: str) -> bool:
     if not NUMBER.fullmatch(text):
         return False
     digits = text.lstrip("+-")
+    if digits[:1] not in "iI" and abs(float(text)) == float("inf"):
+        return False
     return not digits.isdigit() or (len(digits) < 300 and int(float(digits)) == int(digits))
 
 

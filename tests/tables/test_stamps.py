@@ -18,6 +18,7 @@ from mmprep.tables.stamps import (
     RateMeter,
     check_unit,
     find_time,
+    has_zone,
     judge,
     name_parts,
     parse_ns,
@@ -254,3 +255,23 @@ def test_unknown_time_unit_is_refused():
 )
 def test_what_only_python_takes_for_a_number_is_no_stamp(text, unit):
     assert parse_ns(text, unit) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2020/01/02 10:00:00.5",
+        "2020.01.02 10:00:00.5",
+        "2020-01-02 10:00:00.5",
+        "2020/01/02T10:00:00.5",
+    ],
+)
+@pytest.mark.parametrize("zone", ["", "Z", " UTC", " GMT", "+00:00"])
+def test_dates_with_the_year_first_are_times(text, zone):
+    assert parse_ns(text + zone, "iso") == 1_577_959_200_500_000_000
+    assert has_zone(text + zone) == bool(zone)
+
+
+@pytest.mark.parametrize("text", ["2020/01-02 10:00", "01/02/2020 10:00", "2020.01", "2020/13/01"])
+def test_other_dates_are_none(text):
+    assert parse_ns(text, "iso") is None
