@@ -39,7 +39,7 @@ from mmprep.timebase import BoolArray, IntArray, rate_text
 GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 << 20
 TRIAL_ROWS, FEWEST_TRIAL_ROWS = 1 << 14, 1 << 10
-FEW_VALUES = 4  # each comes so often that a dictionary is the smallest
+FEW_VALUES = 2  # each comes so often that a dictionary is the smallest
 COMPRESSION_LEVEL = 1
 READ_ROWS = 1 << 18
 
