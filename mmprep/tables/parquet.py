@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,7 @@ def arrow_schema(
     schema: TableSchema, facts: TimeFacts, *, device: str | None = None, tz: str | None = None
 ) -> pa.Schema:
     """Give the Arrow schema of one table of a stream."""
-    time_type = pa.timestamp("ns", "UTC") if schema.time.absolute else pa.duration("ns")
     rate = rate_text(facts.rate_hz) if facts.rate_hz is not None else ""
-    time_meta = {"source_name": schema.time.source_name, "rate_hz": rate, "unit": "ns"}
-    fields = [
-        pa.field("id", _ID_TYPE),
-        pa.field("time", time_type, metadata=_filled(time_meta)),
-        *(_field(column, schema, rate) for column in schema.columns),
-    ]
     about = {
         "start_ns": facts.start_ns or 0,
         "absolute": schema.time.absolute,
@@ -98,7 +92,21 @@ def arrow_schema(
         "device": device,
         "tz": tz if schema.time.absolute else None,
     }
-    return pa.schema(fields, metadata={"mmprep": json.dumps(about)})
+    return _fields(schema, rate).with_metadata({"mmprep": json.dumps(about)})
+
+
+@lru_cache(maxsize=16)
+def _fields(schema: TableSchema, rate: str) -> pa.Schema:
+    """Describe the columns, for all tables of a stream alike."""
+    time_type = pa.timestamp("ns", "UTC") if schema.time.absolute else pa.duration("ns")
+    time_meta = {"source_name": schema.time.source_name, "rate_hz": rate, "unit": "ns"}
+    return pa.schema(
+        [
+            pa.field("id", _ID_TYPE),
+            pa.field("time", time_type, metadata=_filled(time_meta)),
+            *(_field(column, schema, rate) for column in schema.columns),
+        ]
+    )
 
 
 def _field(column: Column, schema: TableSchema, rate: str) -> pa.Field:
