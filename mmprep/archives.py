@@ -65,6 +65,7 @@ XZ_MEMORY_BYTES = 1 << 30
 
 _AGAIN = "fetch it again; nothing of it was kept"
 _DRIVE = re.compile(r"[A-Za-z]:/")
+# zipfile raises NotImplementedError for packing methods and versions that it does not know.
 _ZIP_DAMAGE = (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError)
 _TAR_DAMAGE = (tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError)
 

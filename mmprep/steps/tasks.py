@@ -176,7 +176,7 @@ class Job:
         except OSError as error:
             self._storage(error)
             self._fail(item, stage, error)
-        except Exception as error:
+        except Exception as error:  # a bug costs its item, with a traceback, and not the run
             self._fail(item, stage, error)
 
     def fingerprints(self) -> dict[str, str]:

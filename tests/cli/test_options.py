@@ -226,13 +226,13 @@ def test_depfile_names_inputs_as_the_caller_did(mmprep, folder, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("form", ["../in", "{}/in", "../work/../in"])
+@pytest.mark.parametrize("form", ["../in", "{}/in", "../other/../in"])
 def test_depfile_keeps_the_form_of_the_argument(mmprep, folder, monkeypatch, form):
-    (folder / "work").mkdir()
-    monkeypatch.chdir(folder / "work")
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
     argument = form.format(folder)
     mmprep("convert", argument, "-o", "out", *SERIAL, "--depfile", "out.d")
-    lines = (folder / "work/out.d").read_text().splitlines()
+    lines = (folder / "other/out.d").read_text().splitlines()
     assert f"{argument}/eeg.tsv:" in lines
 
 

@@ -307,7 +307,7 @@ def test_validate_when_a_shard_is_not_what_is_recorded_then_says_so(header, mess
 
 def test_validate_when_a_table_cannot_be_read_then_says_so():
     spoilt = Set()
-    spoilt.files.data[TABLE] = b"XXX1rows"
+    spoilt.files.data[TABLE] = b"PAR0rows"
     assert _found(spoilt) == [f"{TABLE}: is no table"]
 
 

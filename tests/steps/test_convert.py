@@ -19,19 +19,6 @@ from tests.kill import tree
 CMLR = ROOT / "sample_data/cmlr"
 
 
-@pytest.fixture
-def convert(tmp_path):
-    def run(**options):
-        return run_convert(tmp_path / "in", output=tmp_path / "out", engine="serial", **options)
-
-    return run
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
-
-
 def _records(out):
     return {record.id: record for record in read_manifest(out / "manifest.jsonl")}
 

@@ -10,22 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mmprep import run_convert
 from mmprep.manifest.codec import decode_dataset
 from mmprep.steps.base import FailedItemsError
-
-
-@pytest.fixture
-def convert(tmp_path):
-    def run(**options):
-        return run_convert(tmp_path / "in", output=tmp_path / "out", engine="serial", **options)
-
-    return run
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
 
 
 def _zstd(data):

@@ -8,26 +8,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mmprep import DataError, files, open_dataset, run_align, run_convert
+from mmprep import DataError, files, open_dataset, run_align
 from mmprep.manifest.codec import read_manifest
 from mmprep.sources import text
 from mmprep.steps import texts
 from mmprep.steps.base import FailedItemsError
 from mmprep.steps.check import check
 from tests import raw
-
-
-@pytest.fixture
-def convert(tmp_path):
-    def run(**options):
-        return run_convert(tmp_path / "in", output=tmp_path / "out", engine="serial", **options)
-
-    return run
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
 
 
 def _records(out):
