@@ -9,8 +9,8 @@ from mmprep import run_convert
 
 @pytest.fixture
 def convert(tmp_path):
-    def run(**options):
-        return run_convert(tmp_path / "in", output=tmp_path / "out", engine="serial", **options)
+    def run(out="out", **options):
+        return run_convert(tmp_path / "in", output=tmp_path / out, engine="serial", **options)
 
     return run
 

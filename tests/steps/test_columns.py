@@ -25,14 +25,6 @@ class Heard(Silent):
 
 
 @pytest.fixture
-def convert(tmp_path):
-    def run(out="out", **options):
-        return run_convert(tmp_path / "in", output=tmp_path / out, engine="serial", **options)
-
-    return run
-
-
-@pytest.fixture
 def two(tmp_path):
     """Two files of one stream; the second has a column more and an odd last row."""
     for name, text in {
