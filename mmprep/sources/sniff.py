@@ -409,9 +409,11 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
 def _comma_notes(rows: Sequence[Sequence[str]], decimal: str) -> tuple[str, ...]:
     """Say what was taken for granted where every comma might also stand before thousands."""
+    if decimal != ",":
+        return ()
     numbers = (cell.strip() for row in rows for cell in row)
     found = [text for text in numbers if _COMMA_DECIMAL.match(text)]
-    if decimal != "," or not all(map(_COMMA_THOUSANDS.match, found)):
+    if not all(map(_COMMA_THOUSANDS.match, found)):
         return ()
     return (f"commas are taken for decimal ones: {found[0]!r} for {found[0].replace(',', '.')}",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mmprep import files, tables
-from mmprep.errors import DataError
+from mmprep.errors import DataError, MmprepError
 from mmprep.sources import text
 from mmprep.sources.base import Claim, Part, TextOptions, beside
 from mmprep.steps import evidence
@@ -141,6 +141,25 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
     return value
 
 
+def encodings(job: Job) -> dict[str, Any]:
+    """Write the tables of a task's only item for trial, and give the encodings of their columns.
+
+    An item that cannot be written says so when its turn comes.
+    """
+    (item,) = job.items()
+    spec, found = job.task.spec, dict[str, dict[str, str]]()
+    claim, root = msgspec.convert(item.spec["claim"], Claim), Path(item.spec["root"])
+    options, level = _options(item, spec), spec["options"]["compression_level"]
+    with TemporaryDirectory(dir=job.folder) as folder:
+        for own, stream in spec["streams"].items():
+            target = tables.Target(Path(folder, "trial.parquet"), item.id, level=level)
+            schema = schema_of(spec["schemas"][stream])
+            with suppress(MmprepError, tables.Widen, OSError):
+                TABLE_READERS[claim.reader].write(claim, root, own, schema, target, options=options)
+                found[stream] = tables.encodings_of(target.path)
+    return {"encodings": found}
+
+
 def _parts(findings: Findings, streams: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give the recordings in an item that is cut, their streams named as in the data set."""
     item = findings.item
@@ -193,6 +212,7 @@ def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_th
         level=task.spec["options"]["compression_level"],
         n_threads=n_threads,
         hasher=files.running_digest,
+        encodings=task.spec["encodings"].get(stream, {}),
     )
     schema = schema_of(task.spec["schemas"][stream])
     facts = writer(own, schema, target)

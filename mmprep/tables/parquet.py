@@ -50,7 +50,7 @@ _TYPES = {
     "float32": pa.float32(),
     "string": pa.string(),
 }
-_DICTIONARY = "RLE_DICTIONARY"
+_DICTIONARY, _SPECIAL = "RLE_DICTIONARY", ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT")
 _CANDIDATES = {
     "int64": ("DELTA_BINARY_PACKED", _DICTIONARY),
     "float64": ("BYTE_STREAM_SPLIT", _DICTIONARY, "PLAIN"),
@@ -123,7 +123,9 @@ def _filled(about: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in about.items() if value}
 
 
-def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[str, str]:
+def choose_encodings(
+    rows: pa.Table, known: Mapping[str, str] | None = None, *, level: int = COMPRESSION_LEVEL
+) -> dict[str, str]:
     """Choose each column's encoding: the smallest of its candidates on the first rows.
 
     A column with few values is a dictionary without a trial.
@@ -132,6 +134,8 @@ def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[
     ----------
     rows : pyarrow.Table
         The first row group.
+    known : mapping of str to str, optional
+        Column -> encoding; one that suits the column's type is taken without a trial.
 
     Returns
     -------
@@ -139,7 +143,10 @@ def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[
         Column -> Parquet encoding; `RLE_DICTIONARY` for a dictionary.
     """
     sample = rows.slice(0, min(TRIAL_ROWS, max(FEWEST_TRIAL_ROWS, rows.num_rows // 2)))
-    candidates = {name: _candidates(sample.column(name)) for name in sample.column_names}
+    said = dict(known or {})
+    candidates = {
+        name: _candidates(sample.column(name), said.get(name)) for name in sample.column_names
+    }
     open_ = {name: codes for name, codes in candidates.items() if len(codes) > 1}
     sizes = iter(_trial(sample, [(name, code) for name in open_ for code in open_[name]], level))
     for name, codes in open_.items():
@@ -148,14 +155,29 @@ def choose_encodings(rows: pa.Table, *, level: int = COMPRESSION_LEVEL) -> dict[
     return {name: codes[0] for name, codes in candidates.items()}
 
 
-def _candidates(column: pa.ChunkedArray) -> tuple[str, ...]:
+def _candidates(column: pa.ChunkedArray, known: str | None = None) -> tuple[str, ...]:
     kind = _KIND_OF.get(column.type, "")
     if not kind:
         is_temporal = pa.types.is_temporal(column.type)
         return ("DELTA_BINARY_PACKED" if is_temporal else _DICTIONARY,)
+    if known in _CANDIDATES[kind]:
+        return (known,)
     if kind != "int64" and FEW_VALUES * pc.count_distinct(column).as_py() <= len(column):
         return (_DICTIONARY,)
     return _CANDIDATES[kind]
+
+
+def encodings_of(path: Path) -> dict[str, str]:
+    """Give the encoding that each column of a table was written in; see `choose_encodings`."""
+    about = pq.read_metadata(path)
+    if not about.num_row_groups:
+        return {}
+    group, found = about.row_group(0), dict[str, str]()
+    for k in range(group.num_columns):
+        column = group.column(k)
+        named = (code for code in (_DICTIONARY, *_SPECIAL) if code in column.encodings)
+        found[column.path_in_schema] = next(named, "PLAIN")
+    return found
 
 
 def _trial(sample: pa.Table, tries: Sequence[tuple[str, str]], level: int) -> list[int]:
@@ -207,6 +229,8 @@ class TableWriter:
         The stamp from which relative times count; default that of the first row.
     device, tz : str, optional
         As in `Target`.
+    encodings : mapping, optional
+        As in `Target`.
     """
 
     def __init__(
@@ -222,10 +246,12 @@ class TableWriter:
         start_ns: int | None = None,
         device: str | None = None,
         tz: str | None = None,
+        encodings: Mapping[str, str] | None = None,
     ) -> None:
         self._path, self._schema, self._id, self._level = path, schema, item_id, level
         self._rate_hz, self._irregular = rate_hz, irregular
         self._device, self._tz = device, tz
+        self._encodings = dict(encodings or {})
         self._waiting: list[pa.RecordBatch] = []
         self._n_waiting, self._waiting_bytes = 0, 0
         self._pool = ThreadPoolExecutor(1, "mmprep-encode") if background else None
@@ -320,7 +346,7 @@ class TableWriter:
     def _encode(self, group: pa.Table) -> None:
         try:
             if self._writer is None:
-                encodings = choose_encodings(group, level=self._level)
+                encodings = choose_encodings(group, self._encodings, level=self._level)
                 options = _options(encodings, self._level)
                 self._writer = pq.ParquetWriter(self._path, group.schema, **options)
             self._writer.write_table(group, row_group_size=max(1, group.num_rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -36,6 +36,8 @@ class Target:
         The model that recorded the rows.
     tz : str, optional
         The zone of the local times that became UTC.
+    encodings : mapping of str to str
+        Column -> Parquet encoding, for those that need no trial.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class Target:
     start_ns: int | None = None
     device: str | None = None
     tz: str | None = None
+    encodings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rejects_path(self) -> Path:
@@ -68,6 +71,7 @@ class Target:
             background=self.n_threads > 1,
             device=self.device,
             tz=self.tz,
+            encodings=self.encodings,
         )
 
 

@@ -18,7 +18,7 @@ from mmprep.tables import (
     TableSchema,
     TableWriter,
     TimeColumn,
-    iter_stream,
+    encodings_of,
     parquet,
     read_columns,
     read_stream,
@@ -223,6 +223,28 @@ def test_encodings_are_chosen_by_what_is_smallest():
         "few": "RLE_DICTIONARY",
         "count": "DELTA_BINARY_PACKED",
     }
+
+
+def test_known_encodings_are_taken_where_they_suit_the_type(tmp_path):
+    table = pa.table({"noise": np.random.default_rng(0).normal(size=5000), "n": np.arange(5000)})
+    known = {"noise": "PLAIN", "n": "BYTE_STREAM_SPLIT"}
+    assert parquet.choose_encodings(table, known) == {"noise": "PLAIN", "n": "DELTA_BINARY_PACKED"}
+
+
+def test_encodings_can_be_read_from_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"noise": rng.normal(size=5000), "few": rng.integers(0, 3, 5000) * 0.1}
+    write_table(tmp_path / "a.parquet", columns, item_id="i")
+    assert encodings_of(tmp_path / "a.parquet") == {
+        "id": "RLE_DICTIONARY",
+        "noise": "BYTE_STREAM_SPLIT",
+        "few": "RLE_DICTIONARY",
+    }
+
+
+def test_table_without_rows_shows_no_encodings(tmp_path):
+    write_table(tmp_path / "a.parquet", {"x": np.zeros(0)}, item_id="i")
+    assert encodings_of(tmp_path / "a.parquet").keys() <= {"id", "x"}
 
 
 def test_nominal_rate_stands_where_it_is_given_and_irregular_has_none(tmp_path):
