@@ -19,6 +19,7 @@ from mmprep.tables import (
     TableWriter,
     TimeColumn,
     encodings_of,
+    iter_stream,
     parquet,
     read_columns,
     read_stream,
