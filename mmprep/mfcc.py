@@ -861,6 +861,16 @@ class Moments:
     mean: FloatArray
     deviation: FloatArray
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the moments as values that JSON can hold exactly."""
+        lists = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        return {"n_frames": self.n_frames, **lists}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Moments:
+        """Read what `to_json` gave."""
+        return cls(value["n_frames"], np.array(value["mean"]), np.array(value["deviation"]))
+
     def merge(self, other: Moments) -> Moments:
         """Give the moments of both sets of rows (Chan, Golub and LeVeque 1979)."""
         n_both = self.n_frames + other.n_frames

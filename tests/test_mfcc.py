@@ -15,7 +15,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmprep import mfcc
+from mmprep import media, mfcc
 from mmprep.errors import DataError, UsageError
 from mmprep.mfcc import Extractor, Moments, Recipe, deltas, moments, normalize, preset
 
@@ -717,3 +717,41 @@ def test_columns_have_names(recipe, names):
     extractor = Extractor(recipe, RATE_HZ)
     assert extractor.feature_names == names
     assert extractor.features(speech()).shape[1] == len(names)
+
+
+# One sentence in several encodings ----------------------------------------------------------------
+
+
+@pytest.fixture
+def encodings(shared):
+    """The sentence with 24 bits, with 8 bits, and in stereo FLAC with 16 bits; all at 44.1 kHz."""
+    names = ("mono-24-bit-44100Hz.wav", "mono-8-bit-44100Hz.wav", "stereo-16-bit-44100Hz.flac")
+    return [
+        media.decode_audio(shared(f"audio/speech/sr_audio-{name}"), mono=True).samples
+        for name in names
+    ]
+
+
+def test_features_of_16_bits_are_those_of_24_bits(encodings):
+    extractor = Extractor(preset("librosa"), 44_100)
+    fine, _, flac = (extractor.features(samples) for samples in encodings)
+    assert gap(flac, fine) < 0.2  # of up to 510; 80 dB below the loudest band nothing counts
+
+
+def test_features_of_8_bits_are_those_of_24_bits_where_speech_drowns_the_steps(encodings):
+    extractor = Extractor(preset("librosa", fmax=4000.0, n_mels=40), 44_100)
+    fine, coarse, _ = (extractor.features(samples) for samples in encodings)
+    centres = np.rint(extractor.frame_times_s(encodings[0].size) * 44_100).astype(int)
+    level = np.array([encodings[0][max(0, at - 551) : at + 551].std() for at in centres])
+    loud = level > 0.1  # steps of 8 bits make noise of 0.003
+    assert loud.sum() > 30
+    assert np.median(np.abs(coarse - fine)[loud]) < 0.5
+
+
+def test_energies_of_8_bits_are_those_of_24_bits(encodings):
+    extractor = Extractor(preset("kaldi"), 44_100)
+    fine, coarse, flac = (extractor.features(samples)[:, 0] for samples in encodings)
+    loud = fine > np.log(1102 * (0.03 * 32768) ** 2)
+    assert loud.sum() > 30
+    assert gap(coarse[loud], fine[loud]) < 0.02
+    assert gap(flac[loud], fine[loud]) < 1e-4

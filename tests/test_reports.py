@@ -11,6 +11,7 @@ import gzip
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 
@@ -19,9 +20,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from mmprep import open_dataset, run_convert
+from mmprep import open_dataset, run_convert, run_mfcc
 from mmprep.manifest.codec import read_manifest
+from tests import raw
 from tests.conftest import ROOT
+from tests.kill import tree
 
 SERIAL = {"engine": "serial"}
 HERE = "test_reports.py"
@@ -42,6 +45,7 @@ KNOWN = {  # report -> the tests that show it is not so here
     "B14": ["sources/test_text.py::test_nanoseconds_beside_a_missing_stamp_stay_exact"],
     "B15": [f"{HERE}::test_memory_does_not_grow_with_the_file"],
     "B20": [f"{HERE}::test_streamed_wav_holds_what_was_decoded"],
+    "B21": [f"{HERE}::test_features_do_not_hang_beside_threads_of_the_caller"],
     "B22": [f"{HERE}::test_scale_of_samples_is_kept_and_a_wrong_one_is_said"],
     "B24": ["test_real.py::test_two_speakers_with_files_of_one_name_keep_their_own"],
     "E03": [f"{HERE}::test_sound_and_picture_keep_their_own_lengths"],
@@ -55,7 +59,6 @@ OTHERS = {  # not about reading
     "B17": "shards that were cut",
     "B18": "loader: open files",
     "B19": "loader: memory of the index",
-    "B21": "pool: threads and forks",
     "B23": "manifests of others: their paths and texts",
     "B25": "split: leakage",
     "E01": "align: repair of clock offsets",
@@ -223,6 +226,20 @@ def test_features_of_samples_at_a_wrong_scale_are_said(shared, tmp_path, mmprep)
     path = shared("made/B22/float_int16_scale.wav")
     done = mmprep("mfcc", path, "-o", tmp_path / "o", "--engine", "serial")
     assert "warning: float_int16_scale.wav: values reach 12465" in done.err
+
+
+def test_features_do_not_hang_beside_threads_of_the_caller(tmp_path):
+    for k in range(64):
+        raw.sound(tmp_path / f"in/{k:02d}.wav")
+    square = np.random.default_rng(0).normal(size=(700, 700))
+    with ThreadPoolExecutor(4) as threads:  # products in many threads, before and meanwhile
+        running = [threads.submit(np.linalg.matrix_power, square, 50) for _ in range(4)]
+        square @ square
+        run_mfcc(tmp_path / "in", output=tmp_path / "pool", jobs=4)
+        for one in running:
+            one.result()
+    run_mfcc(tmp_path / "in", output=tmp_path / "serial", engine="serial")
+    assert tree(tmp_path / "pool") == tree(tmp_path / "serial")
 
 
 def test_sound_and_picture_keep_their_own_lengths(shared, tmp_path):

@@ -10,6 +10,30 @@ from mmprep.cli import api, options
 
 _POSITIVE = options.FiniteRange(min=0, min_open=True)
 
+
+class _MelNorm(click.ParamType[Any]):
+    """A name, or the p of a p-norm."""
+
+    name = "norm"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read it; whether it has a meaning the recipe says."""
+        try:
+            return value if value == "inf" else float(value)
+        except ValueError:
+            return value
+
+
+class _TopDb(click.ParamType[Any]):
+    """A positive number, or `none`."""
+
+    name = "db"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read it."""
+        return value if value == "none" else _POSITIVE.convert(value, param, ctx)
+
+
 _recipe = options.chain(
     click.option(
         "--preset",
@@ -33,8 +57,19 @@ _recipe = options.chain(
     click.option("--n-mels", type=click.IntRange(min=1), metavar="N", help="Mel bands."),
     click.option(
         "--mel-norm",
-        type=click.Choice(["slaney", "none"]),
-        help="How bands are weighed; slaney: by their width.",
+        type=_MelNorm(),
+        metavar="slaney|none|inf|P",
+        help="How bands are weighed: by their width, not, by their peak, by a p-norm.",
+    ),
+    click.option(
+        "--mel-scale",
+        type=click.Choice(["slaney", "htk"]),
+        help="Whose mel: straight below 1 kHz, or 2595 log10(1 + f / 700).",
+    ),
+    click.option(
+        "--dct-norm",
+        type=click.Choice(["ortho", "none"]),
+        help="How the cosine transform is scaled.",
     ),
     click.option(
         "--center/--no-center",
@@ -43,8 +78,8 @@ _recipe = options.chain(
     ),
     click.option(
         "--pad-mode",
-        type=click.Choice(["constant", "reflect", "edge"]),
-        help="What stands beyond the ends: silence, the sound mirrored, its last sample.",
+        type=click.Choice(["constant", "edge", "linear_ramp", "reflect", "symmetric"]),
+        help="What stands beyond the ends, named as numpy.pad does.",
     ),
     click.option(
         "--snip-edges/--no-snip-edges",
@@ -80,8 +115,8 @@ _recipe = options.chain(
     ),
     click.option(
         "--top-db",
-        type=_POSITIVE,
-        metavar="DB",
+        type=_TopDb(),
+        metavar="DB|none",
         help="Lift what lies further below the loudest band.",
     ),
     click.option(
@@ -92,8 +127,8 @@ _recipe = options.chain(
     ),
     click.option(
         "--cmvn",
-        type=click.Choice(["none", "utterance"]),
-        help="Bring each coefficient to mean 0 and variance 1 over the sound.",
+        type=click.Choice(["none", "utterance", "speaker"]),
+        help="Bring each coefficient to mean 0 and variance 1 over a sound, or all of a subject.",
     ),
     click.option(
         "--channel",

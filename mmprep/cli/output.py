@@ -120,6 +120,7 @@ class Console:
         self._bar: Any = None
         self._said: set[str] = set()
         self._n_done = self._n_items = self._n_failed = self._n_bytes = 0
+        self._signal_s = 0.0
         self._label = ""
         self._started = self._printed = 0.0
 
@@ -127,6 +128,7 @@ class Console:
         """Start a phase."""
         self._label, self._n_items = label, n_items
         self._n_done = self._n_failed = self._n_bytes = 0
+        self._signal_s = 0.0
         self._started = self._printed = time.monotonic()
         self._event("begin", label=label, items=n_items, bytes=n_bytes)
         if self._bar_wanted and not self._silent:
@@ -136,14 +138,17 @@ class Console:
                 total=max(n_bytes, 1), unit="B", unit_scale=True, desc=label, leave=False
             )
 
-    def advance(self, n_items: int, n_bytes: int, n_failed: int) -> None:
-        """Count finished items."""
+    def advance(self, n_items: int, n_bytes: int, n_failed: int, signal_s: float) -> None:
+        """Count finished items, and the seconds of signal that they hold."""
         self._n_done += n_items
+        self._signal_s += signal_s
         self._n_bytes += n_bytes
         self._n_failed += n_failed
         self._event("done", items=n_items, bytes=n_bytes, failed=n_failed)
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{self._n_done}/{self._n_items}, {self._n_failed} failed")
+            self._bar.set_postfix_str(
+                f"{self._n_done}/{self._n_items}{self._signal()}, {self._n_failed} failed"
+            )
             self._bar.update(n_bytes)
         elif not self._silent and (
             self._verbose or time.monotonic() - self._printed >= PLAIN_PERIOD_S
@@ -155,7 +160,15 @@ class Console:
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = self._n_bytes / seconds / 1e6
         failed = f", {self._n_failed} failed" if self._n_failed else ""
-        return f"mmprep: {self._label}: {self._n_done} of {self._n_items}, {rate:.1f} MB/s{failed}"
+        done = f"{self._n_done} of {self._n_items}{self._signal()}"
+        return f"mmprep: {self._label}: {done}, {rate:.1f} MB/s{failed}"
+
+    def _signal(self) -> str:
+        """Say how much signal is done: hours, and times real time."""
+        if not self._signal_s:
+            return ""
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        return f", {self._signal_s / 3600:.2f} h ({self._signal_s / seconds:.0f} x real time)"
 
     def end(self) -> None:
         """End the phase."""

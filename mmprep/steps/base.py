@@ -67,8 +67,8 @@ class Progress(Protocol):
     def begin(self, label: str, n_items: int, n_bytes: int) -> None:
         """Start a phase."""
 
-    def advance(self, n_items: int, n_bytes: int, n_failed: int) -> None:
-        """Count finished items."""
+    def advance(self, n_items: int, n_bytes: int, n_failed: int, signal_s: float) -> None:
+        """Count finished items, and the seconds of signal that they hold (0 where not known)."""
 
     def end(self) -> None:
         """End the phase."""
@@ -86,8 +86,8 @@ class Silent:
     def begin(self, label: str, n_items: int, n_bytes: int) -> None:
         """Start a phase."""
 
-    def advance(self, n_items: int, n_bytes: int, n_failed: int) -> None:
-        """Count finished items."""
+    def advance(self, n_items: int, n_bytes: int, n_failed: int, signal_s: float) -> None:
+        """Count finished items, and the seconds of signal that they hold (0 where not known)."""
 
     def end(self) -> None:
         """End the phase."""
@@ -361,7 +361,8 @@ class Run:
 
     def _count(self, outcome: Outcome | None, task: Task) -> None:
         if outcome is not None:
-            self.progress.advance(1, task.n_bytes, len(outcome.failures))
+            signal_s = float((outcome.value or {}).get("signal_s", 0.0))
+            self.progress.advance(1, task.n_bytes, len(outcome.failures), signal_s)
 
     def _known(self, key: str, stamps: Mapping[str, files.FileStamp]) -> Outcome | None:
         """Look a task up in the journals."""

@@ -20,35 +20,67 @@ from mmprep.steps.tasks import Item, Job
 from mmprep.timebase import rate, rate_text
 
 
+class _Extractors:
+    """The extractors of a task, one a rate, and who was the first to have it."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._recipe, self._wanted_hz = core.Recipe(**spec["recipe"]), spec["rate"]
+        self._known: dict[Fraction, core.Extractor] = {}
+        self._rates: dict[Fraction, str] = {}
+
+    def at(self, rate_hz: Fraction, source: str) -> core.Extractor:
+        """Give the extractor of a rate; mixed rates are refused."""
+        self._rates.setdefault(rate_hz, source)
+        check_rates(self._rates.items(), self._wanted_hz)
+        if rate_hz not in self._known:
+            self._known[rate_hz] = core.Extractor(self._recipe, rate_hz)
+        return self._known[rate_hz]
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """Measure the features of each speaker in a task, merged in the order of the utterances."""
+    extractors = _Extractors(job.task.spec)
+    known, signal_s = dict[str, core.Moments](), 0.0
+    for item in job.items():
+        with job.attempt(item, "decode"):
+            samples, rate_hz, _ = _sound(item, job.task.spec)
+            signal_s += samples.size / float(rate_hz)
+            rows = extractors.at(rate_hz, item.source).features(samples)
+            speaker, found = item.spec["subject"], core.moments(rows)
+            known[speaker] = known[speaker].merge(found) if speaker in known else found
+    return {
+        "speakers": {speaker: found.to_json() for speaker, found in known.items()},
+        "signal_s": signal_s,
+    }
+
+
 def extract(job: Job) -> dict[str, Any]:
     """Compute the features of a task's utterances."""
     spec = job.task.spec
-    recipe = core.Recipe(**spec["recipe"])
-    extractors: dict[Fraction, core.Extractor] = {}
-    rates: dict[Fraction, str] = {}
+    extractors = _Extractors(spec)
+    speakers = {k: core.Moments.from_json(v) for k, v in spec.get("speakers", {}).items()}
     records: dict[str, Any] = {}
     with RaggedShards(job.folder, spec["shard_size"]) as shards:
         for item in job.items():
             with job.attempt(item, "decode"):
                 samples, rate_hz, start_s = _sound(item, spec)
-                rates.setdefault(rate_hz, item.source)
-                check_rates(rates.items(), spec["rate"])
-                if rate_hz not in extractors:
-                    extractors[rate_hz] = core.Extractor(recipe, rate_hz)
-                extractor = extractors[rate_hz]
-                records[item.id] = _write(shards, extractor, samples) | {
+                extractor = extractors.at(rate_hz, item.source)
+                rows = extractor.features(samples)
+                if speakers:
+                    rows = core.normalize(rows, speakers[item.spec["subject"]])
+                records[item.id] = _write(shards, extractor, rows) | {
                     "duration_s": samples.size / float(rate_hz),
                     "offset_s": float(extractor.offset_s) + start_s,
                     "audio_rate_hz": rate_text(rate_hz),
                     "warnings": sounds.loud(item.source, sounds.peak(samples)),
                 }
-        return shards.close() | {"records": records}
+        signal_s = sum(record["duration_s"] for record in records.values())
+        return shards.close() | {"records": records, "signal_s": signal_s}
 
 
 def _write(
-    shards: RaggedShards, extractor: core.Extractor, samples: NDArray[np.float32]
+    shards: RaggedShards, extractor: core.Extractor, rows: NDArray[np.float32]
 ) -> dict[str, Any]:
-    rows = extractor.features(samples)
     kind = Kind(
         extractor.recipe.features,
         1 / extractor.hop_s,

@@ -30,7 +30,12 @@ def convert(job: Job) -> dict[str, Any]:
                 items[item.source] = findings.to_json()
                 written += findings.files
         done = shards.close()
-    return {"items": items, "files": written + done["files"], "shards": done["shards"]}
+    return {
+        "items": items,
+        "files": written + done["files"],
+        "shards": done["shards"],
+        "signal_s": sum(item["duration_s"] for item in items.values()),
+    }
 
 
 def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:

@@ -5,12 +5,14 @@ Rules
 - A task computes the features of consecutive utterances and writes one shard of them.
 - One rate for all: mixed rates are refused, `--rate` resamples.
 - A data set is carried over whole; the files that it has already are linked.
+- `--cmvn speaker` goes through the sound twice: the moments of each speaker's features, merged in
+  the order of the tasks, are part of what the second pass is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,8 @@ _RECIPE = (
     "n_mfcc",
     "n_mels",
     "mel_norm",
+    "mel_scale",
+    "dct_norm",
     "center",
     "pad_mode",
     "snip_edges",
@@ -80,7 +84,9 @@ class Config:
     features: str | None = None
     n_mfcc: int | None = None
     n_mels: int | None = None
-    mel_norm: str | None = None
+    mel_norm: str | float | None = None
+    mel_scale: str | None = None
+    dct_norm: str | None = None
     center: bool | None = None
     pad_mode: str | None = None
     snip_edges: bool | None = None
@@ -95,12 +101,12 @@ class Config:
     remove_dc: bool | None = None
     htk_compat: bool | None = None
     lifter: float | None = None
-    top_db: float | None = None
+    top_db: float | str | None = None
     delta: int | None = None
     cmvn: str | None = None
 
     def recipe(self) -> core.Recipe:
-        """Fill what is not given from the preset.
+        """Fill what is not given from the preset; `top_db` may be "none".
 
         Raises
         ------
@@ -108,7 +114,10 @@ class Config:
             A value outside its range, or options that exclude each other.
         """
         given = {name: getattr(self, name) for name in _RECIPE}
-        return core.preset(self.preset, **{k: v for k, v in given.items() if v is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.top_db == "none":
+            given["top_db"] = None
+        return core.preset(self.preset, **given)
 
 
 def run(
@@ -122,9 +131,9 @@ def run(
     if not config.inputs:
         raise UsageError("no INPUT", hint="name sound files, a folder or a data set")
     recipe = config.recipe()
-    if recipe.cmvn == "speaker":
-        raise UsageError("is not offered by this command", where="--cmvn speaker")
     plan = _plan(config, options)
+    if recipe.cmvn == "speaker":
+        _check_speakers(plan)
     content = {
         "recipe": recipe.to_json(),
         "rate": config.rate,
@@ -137,6 +146,8 @@ def run(
         tasks = list(_tasks(plan, content))
         if options.dry_run:
             return session.preview(tasks, sum(task.n_bytes for task in tasks) // 4)
+        if recipe.cmvn == "speaker":
+            tasks = _with_speakers(session, tasks)
         outcomes = session.map(Work("mmprep.steps.extract:extract"), tasks, label="mfcc")
         session.check_failures()
         return session.commit(_contents(plan, session, outcomes, recipe.features))
@@ -209,6 +220,7 @@ def _shard_item(data: datasets.InputDataset, record: Record) -> Item:
         "rows": list(ref.rows),
         "rate_hz": ref.rate_hz,
         "offset_s": ref.offset_s,
+        "subject": record.subject,
     }
     source = record.source or record.id
     return Item(record.id, (), 4 * ref.n_rows, spec, source, str(data.folder))
@@ -218,6 +230,37 @@ def _tasks(plan: _Plan, content: dict[str, Any]) -> Iterator[Task]:
     for part in plan_shards(plan.sizes, plan.shard_size):
         items = plan.items[part.start : part.stop]
         yield Task(items[0].id, items, content)
+
+
+def _check_speakers(plan: _Plan) -> None:
+    """Refuse to normalise by speaker what does not say who speaks."""
+    unknown = [item.source for item in plan.items if item.spec.get("subject") is None]
+    if unknown:
+        raise UsageError(
+            f"{len(unknown)} of {len(plan.items)} have no subject ({unknown[0]}, ...)",
+            where="--cmvn speaker",
+            hint="convert the files first: --layout says where a path names the subject",
+        )
+
+
+def _with_speakers(session: base.Run, tasks: Sequence[Task]) -> list[Task]:
+    """Measure each speaker's features, and tell the tasks; what failed is left out."""
+    outcomes = session.map(
+        Work("mmprep.steps.extract:measure", is_look=True), tasks, label="speakers"
+    )
+    failed = {failure.id for outcome in outcomes for failure in outcome.failures}
+    known: dict[str, core.Moments] = {}
+    for outcome in outcomes:
+        for speaker, found in (outcome.value or {}).get("speakers", {}).items():
+            part = core.Moments.from_json(found)
+            known[speaker] = known[speaker].merge(part) if speaker in known else part
+    return [told for task in tasks if (told := _told(task, known, failed)).items]
+
+
+def _told(task: Task, known: Mapping[str, core.Moments], failed: set[str]) -> Task:
+    items = tuple(item for item in task.items if item.id not in failed)
+    speakers = {item.spec["subject"]: known[item.spec["subject"]].to_json() for item in items}
+    return replace(task, items=items, spec={**task.spec, "speakers": speakers})
 
 
 # The data set -------------------------------------------------------------------------------------

@@ -137,6 +137,7 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
                         value["widen"][stream] = wish
             findings.parts = _parts(findings, streams)
             value["items"][item.source] = findings.to_json()
+            value["signal_s"] = findings.duration_s
             value["files"] = findings.files
     return value
 

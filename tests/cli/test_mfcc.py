@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 import pytest
+import soundfile
 
 from mmprep.manifest.codec import decode_dataset, decode_record, read_manifest
+from mmprep.mfcc import Extractor, preset
 from tests import raw
 
 SERIAL = ("--engine", "serial")
@@ -35,6 +38,7 @@ def test_features_of_a_folder(mmprep, tmp_path, speech):
         (("--features", "logmel", "--n-mels", "40"), "logmel", (102, 40)),
         (("--hop-ms", "20"), "mfcc", (52, 13)),
         (("--no-center", "--n-fft", "200"), "mfcc", (96, 13)),
+        (("--pad-mode", "linear_ramp", "--mel-norm", "inf"), "mfcc", (102, 13)),
         (("--preset", "kaldi"), "mfcc", (96, 13)),
         (("--preset", "kaldi", "--no-snip-edges"), "mfcc", (100, 13)),
     ],
@@ -44,6 +48,34 @@ def test_recipe_options_change_the_features(mmprep, speech, options, name, shape
     done = mmprep("mfcc", speech, "-o", out, *options, *SERIAL)
     assert done.code == 0, done.err
     assert np.load(out / f"{name}/shard-00000.npy").shape == shape
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        (("--top-db", "none"), {"top_db": None}),
+        (("--top-db", "30"), {"top_db": 30.0}),
+        (("--mel-norm", "2"), {"mel_norm": 2.0}),
+        (("--mel-scale", "htk", "--dct-norm", "none"), {"mel_scale": "htk", "dct_norm": "none"}),
+    ],
+)
+def test_recipe_options_are_those_of_the_recipe(mmprep, speech, options, changes):
+    out = speech.parent / "out"
+    assert mmprep("mfcc", speech, "-o", out, *options, *SERIAL).code == 0
+    samples, rate_hz = soundfile.read(speech / "a.wav", dtype="float32")
+    wanted = Extractor(preset("librosa", **changes), rate_hz).features(samples)
+    np.testing.assert_array_equal(np.load(out / "mfcc/shard-00000.npy")[: len(wanted)], wanted)
+
+
+@pytest.mark.parametrize("options", [("--mel-norm", "wide"), ("--top-db", "0")])
+def test_recipe_options_without_sense_are_refused(mmprep, speech, options):
+    done = mmprep("mfcc", speech, "-o", speech.parent / "out", *options, *SERIAL)
+    assert (done.code, options[0] in done.err) == (2, True)
+
+
+def test_progress_tells_hours_of_sound(mmprep, speech):
+    done = mmprep("mfcc", speech, "-o", speech.parent / "out", "-v", *SERIAL)
+    assert re.search(r"mfcc: 1 of 1, 0\.00 h \(\d+ x real time\), \d+\.\d MB/s\n", done.err)
 
 
 def test_all_parameters_stand_in_the_record(mmprep, tmp_path, speech):

@@ -13,6 +13,7 @@ from mmprep.steps.base import FailedItemsError
 from mmprep.steps.check import check
 from tests import raw
 from tests.conftest import ROOT
+from tests.kill import tree
 
 SERIAL = {"engine": "serial"}
 
@@ -107,6 +108,61 @@ def test_uncentred_frames_begin_half_a_window_late(tmp_path):
         assert record.streams["mfcc"].offset_s == pytest.approx(offset_s)
 
 
-def test_normalisation_by_speaker_is_refused_not_skipped(tmp_path):
-    with pytest.raises(UsageError, match="not offered"):
-        run_mfcc(tmp_path, output=tmp_path / "out", cmvn="speaker")
+@pytest.fixture
+def speakers(tmp_path):
+    """Three utterances of one speaker, two of another, each louder than the one before."""
+    for k, name in enumerate(("a/1", "a/2", "a/3", "b/1", "b/2")):
+        path = raw.sound(tmp_path / f"in/{name}.wav", n_samples=4000 + 700 * k)
+        samples, rate_hz = soundfile.read(path)
+        soundfile.write(path, samples * (k + 1) / 6, rate_hz)
+    run_convert(tmp_path / "in", output=tmp_path / "c", layout="{subject}/{take}.wav", **SERIAL)
+    return tmp_path / "c"
+
+
+def rows_by_subject(out):
+    found = {}
+    for record in read_manifest(out / "manifest.jsonl"):
+        if ref := record.streams.get("mfcc"):
+            rows = np.load(out / ref.shard)[slice(*ref.rows)]
+            found.setdefault(record.subject, []).append(rows)
+    return {subject: np.concatenate(rows) for subject, rows in found.items()}
+
+
+def test_normalisation_by_speaker_is_that_of_all_rows_of_the_speaker(speakers, tmp_path):
+    run_mfcc(speakers, output=tmp_path / "plain", delta=1, **SERIAL)
+    run_mfcc(speakers, output=tmp_path / "by", delta=1, cmvn="speaker", **SERIAL)
+    plain, by = rows_by_subject(tmp_path / "plain"), rows_by_subject(tmp_path / "by")
+    assert set(by) == {"a", "b"}
+    for subject, rows in plain.items():
+        exact = rows.astype(np.float64)
+        wanted = (exact - exact.mean(axis=0)) / exact.std(axis=0)
+        np.testing.assert_allclose(by[subject], wanted, atol=1e-4)
+
+
+def test_normalisation_by_speaker_goes_over_shards_and_workers(speakers, tmp_path):
+    small = {"cmvn": "speaker", "shard_size": "4kB"}
+    run_mfcc(speakers, output=tmp_path / "a", **small, **SERIAL)
+    run_mfcc(speakers, output=tmp_path / "b", **small, jobs=2)
+    assert len(list((tmp_path / "a/mfcc").iterdir())) > 2
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_utterance_that_fails_counts_for_no_speaker(speakers, tmp_path):
+    shard = speakers / "audio/shard-00000.npy"
+    record = next(read_manifest(speakers / "manifest.jsonl"))
+    data = np.load(shard)
+    data[record.streams["audio"].rows[0] + 5] = np.nan
+    np.save(shard, data)
+    with pytest.raises(FailedItemsError, match="1 of 5"):
+        run_mfcc(speakers, output=tmp_path / "out", cmvn="speaker", **SERIAL)
+    run_mfcc(speakers, output=tmp_path / "out", cmvn="speaker", max_failures="1", **SERIAL)
+    assert len((tmp_path / "out/failures.jsonl").read_text().splitlines()) == 1
+    rows = rows_by_subject(tmp_path / "out")
+    np.testing.assert_allclose(rows["a"].std(axis=0), 1, atol=1e-4)
+
+
+def test_normalisation_by_speaker_without_subjects_is_refused(tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    with pytest.raises(UsageError, match="1 of 1 have no subject") as caught:
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", cmvn="speaker")
+    assert "--layout" in caught.value.hint
