@@ -83,6 +83,23 @@ class WindowPlan:
         sample = np.arange(self.n_samples(name)).astype(dtype)
         return np.asarray((window * hop + sample * period) / unit, dtype=np.float64)
 
+    def edges_ns(self, windows: IntArray) -> IntArray:
+        """Give the begin and the end of some windows on the session clock.
+
+        Returns
+        -------
+        [shape=(n, 2), int64, ns]
+            k * hop and k * hop + window after the origin, rounded once, halves to even.
+        """
+        unit = math.lcm(self.hop_s.denominator, self.window_s.denominator)
+        hop, length = int(self.hop_s * unit), int(self.window_s * unit)
+        largest = max((hop * self.n_windows + length) * NS_PER_S, 2 * unit)
+        dtype = np.int64 if largest < 1 << 63 else object
+        edges = windows.astype(dtype)[:, None] * hop + np.array([0, length], dtype=dtype)
+        whole, rest = edges * NS_PER_S // unit, edges * NS_PER_S % unit
+        is_over = (2 * rest > unit) | ((2 * rest == unit) & (whole % 2 == 1))
+        return np.asarray(self.origin_ns + whole + is_over, dtype=np.int64)
+
     def windows_at(self, times_s: FloatArray) -> IntArray:
         """Give the windows that hold each time.
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
-from mmprep.manifest.model import Record, Session, shard_ref
+from mmprep.manifest.model import Record, Session
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.steps import base, datasets, labels
+from mmprep.steps import base, datasets, labels, windowlist
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -45,7 +45,7 @@ from mmprep.steps.streamspec import StreamSpec
 from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
 from mmprep.timebase import NS_PER_S, rate, rate_text
 
-STEP = StepName("align", 1)
+STEP = StepName("align", 2)
 RESERVED = frozenset({"", "id", "label", "labels", "sync", "tables", "rejects", "text"})
 KINDS = ("signal", "video", "audio", "events")
 KIND_OF_MODALITY = {"audio": "audio", "features": "signal", "signal": "signal"}
@@ -549,8 +549,9 @@ def _contents(
         placed |= current.placed(outcome, names)
         for name, found in value.get("sessions", {}).items():
             sessions[name] = Session(origin_ns=found["origin_ns"], clock=found["clock"])
-            template = plan.templates[name]
-            records += [_window(template, name, row, names) for row in found["records"]]
+            records += windowlist.records(
+                plan.templates[name], name, found["windows"], value["shards"], names
+            )
             _tell(current, found)
     if not records:
         raise DataError(
@@ -577,29 +578,3 @@ def _tell(current: base.Run, found: Mapping[str, Any]) -> None:
         current.progress.say(note)
     for warning in found["warnings"]:
         current.progress.warn(warning)
-
-
-def _window(
-    template: Record, name: str, row: Mapping[str, Any], names: Mapping[str, str]
-) -> Record:
-    streams = {
-        stream: shard_ref(
-            names[place["shard"]], (place["row"], place["row"] + 1), rate_hz=place["rate_hz"]
-        )
-        for stream, place in row["streams"].items()
-    }
-    return Record(
-        id=f"{name}/{row['k']:06d}",
-        session=name,
-        subject=template.subject,
-        split=template.split,
-        begin_s=row["begin_s"],
-        duration_s=row["duration_s"],
-        labels=dict(template.labels),
-        label=template.label,
-        source=template.source,
-        streams=streams,
-        valid=row["valid"],
-        bound_s=row["bound_s"],
-        extra=template.extra,
-    )

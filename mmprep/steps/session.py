@@ -26,6 +26,7 @@ from mmprep.steps.pixels import Pixels
 from mmprep.steps.streams import Clocked
 from mmprep.steps.streamspec import spec_of
 from mmprep.steps.tasks import Item, Job
+from mmprep.steps.windowlist import WindowList
 from mmprep.steps.windowshards import WindowShards
 from mmprep.timebase import NS_PER_S, BoolArray
 
@@ -59,7 +60,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
         cover=wish.cover,
     )
     with WindowShards(job.folder, wish.shard_size) as written:
-        records, counts = _cut(chosen, plan, wish, written)
+        windows, counts = _cut(chosen, plan, wish, written)
         shards = written.close()
     placed = [_write_events(job, item, one, plan, value) for one in events]
     facts = [sync.stream_facts(m, plan) for m in chosen]
@@ -74,7 +75,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     value["sessions"][item.id] = {
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
-        "records": records,
+        "windows": windows.value(plan),
         "notes": [*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)],
         "warnings": _losses(item.id, facts, counts),
     }
@@ -178,9 +179,9 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
 
 def _cut(
     chosen: list[Modality], plan: align.WindowPlan, wish: Wish, written: WindowShards
-) -> tuple[list[dict[str, Any]], dict[str, int]]:
+) -> tuple[WindowList, dict[str, int]]:
     """Resample block by block, keep the windows that may stay, write them."""
-    records: list[dict[str, Any]] = []
+    windows = WindowList()
     counts = {"planned": plan.n_windows, "kept": 0, "dropped_gap": 0, "dropped_thin": 0}
     for begin, end in _blocks(chosen, plan):
         found = {modality.name: _resampled(modality, plan, wish, begin, end) for modality in chosen}
@@ -193,8 +194,8 @@ def _cut(
             values, mask, aligned = found[modality.name]
             modality.ledger.mark(aligned, np.repeat(kept.keep, mask.shape[1]) & mask.reshape(-1))
             written.add(modality, values[kept.keep], mask[kept.keep])
-        records += _records(chosen, plan, kept, begin, written)
-    return records, counts
+        windows.add(chosen, plan, kept, begin)
+    return windows, counts
 
 
 def _blocks(chosen: list[Modality], plan: align.WindowPlan) -> Iterator[tuple[int, int]]:
@@ -221,48 +222,6 @@ def _resampled(
     if modality.pixels is not None:
         values, valid = modality.pixels.of_ranks(values, valid)
     return values, valid, aligned
-
-
-def _records(
-    chosen: list[Modality],
-    plan: align.WindowPlan,
-    kept: align.Kept,
-    begin: int,
-    written: WindowShards,
-) -> list[dict[str, Any]]:
-    numbers = begin + np.flatnonzero(kept.keep)
-    bounds = {m.name: _bounds(m, plan, numbers) for m in chosen}
-    rows = {m.name: written.places(m.name, len(numbers)) for m in chosen}
-    return [
-        {
-            "k": int(k),
-            "begin_s": float(plan.begin_s(int(k))),
-            "duration_s": float(plan.window_s),
-            "streams": {m.name: rows[m.name][i] for m in chosen},
-            "valid": {m.name: round(float(kept.shares[m.name][k - begin]), 6) for m in chosen},
-            "bound_s": {m.name: bounds[m.name][i] for m in chosen},
-        }
-        for i, k in enumerate(numbers)
-    ]
-
-
-def _bounds(
-    modality: Modality, plan: align.WindowPlan, numbers: NDArray[np.int64]
-) -> list[float | None]:
-    """Bound the clock error in each window: the larger of those at its begin and end.
-
-    None where the clock has no evidence, or evidence that bounds nothing.
-    """
-    edges = [
-        plan.origin_ns + round((plan.begin_s(int(k)) + at) * NS_PER_S)
-        for k in numbers
-        for at in (0, plan.window_s)
-    ]
-    bound = modality.clocked.bound_at_s(np.array(edges, dtype=np.int64))
-    if bound is None:
-        return [None] * len(numbers)
-    worst = bound.reshape(-1, 2).max(axis=1)
-    return [round(float(value), 9) if np.isfinite(value) else None for value in worst]
 
 
 # Events -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from mmprep.errors import DataError
 from mmprep.shards import ShardWriter, shard_limit
 from mmprep.steps.modality import Modality
 from mmprep.steps.shardbook import shard_name
-from mmprep.timebase import BoolArray, rate_number, rate_text
+from mmprep.timebase import BoolArray, rate_text
 
 
 @dataclass(slots=True)
@@ -26,7 +26,6 @@ class WindowShards:
     _open: dict[str, tuple[ShardWriter, ShardWriter]] = field(default_factory=dict)
     _modalities: dict[str, Modality] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
-    _places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _files: list[list[Any]] = field(default_factory=list)
 
@@ -52,12 +51,7 @@ class WindowShards:
             part = slice(done, done + room)
             first, last = writers[0].write(_stored(values[part]))
             writers[1].write(valid[part])
-            name = self._name(modality.name)
-            self._places.setdefault(modality.name, []).extend((name, k) for k in range(first, last))
             done += last - first
-
-    def _name(self, modality: str) -> str:
-        return shard_name(modality, self._counts[modality] - 1)
 
     def _room(self, name: str, values: NDArray[Any]) -> tuple[tuple[ShardWriter, ShardWriter], int]:
         row_bytes = max(_stored(values[:1]).nbytes, 1)
@@ -101,12 +95,6 @@ class WindowShards:
                     "kind": "mask" if is_mask else repaired.kind,
                 }
             )
-
-    def places(self, name: str, n: int) -> list[dict[str, Any]]:
-        """Give the places of the last n windows."""
-        found = self._places.get(name, [])[-n:] if n else []
-        rate_hz = rate_number(self._modalities[name].rate_hz)
-        return [{"shard": shard, "row": row, "rate_hz": rate_hz} for shard, row in found]
 
     def close(self) -> dict[str, Any]:
         """Finish all shards."""

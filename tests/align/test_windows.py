@@ -56,6 +56,15 @@ def test_sample_times_are_those_of_exact_arithmetic(num, den, hop_num, hop_den, 
     assert times.tolist() == exact
 
 
+@given(st.integers(1, 9), st.integers(1, 3 * 10**9), st.integers(1, 9), st.integers(1, 10**10))
+def test_edges_are_those_of_exact_arithmetic(num, den, hop_num, hop_den):
+    window, hop = Fraction(num, den), Fraction(hop_num, hop_den)
+    windows = align.WindowPlan(7, 10**6, window, hop, {})
+    numbers = np.array([0, 1, 2, 999_999])
+    exact = [[7 + round((k * hop + at) * S) for at in (0, window)] for k in numbers.tolist()]
+    assert windows.edges_ns(numbers).tolist() == exact
+
+
 def test_sample_times_keep_exact_where_denominators_are_large():
     rate = Fraction(30000, 1001)
     windows = plan((0, 40_000 * S), rates={"x": rate}, window_s=Fraction(1001, 1000))
