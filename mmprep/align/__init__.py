@@ -8,12 +8,14 @@ Pure: streams and times in, arrays and counts out. The parts, in the order of us
     keep_windows    valid masks -> the windows that stay    (`windows`)
     Ledger          Aligned ... -> Accounting               (`ledger`)
     place_events    Repaired events -> PlacedEvents         (`events`)
+    find_drops      ranks and times of frames -> Drops      (`drops`)
 
 Each part states its rules at its top.
 """
 
 from __future__ import annotations
 
+from mmprep.align.drops import Drops, find_drops
 from mmprep.align.events import PlacedEvents, place_events
 from mmprep.align.ledger import Accounting, Ledger
 from mmprep.align.methods import METHODS, Aligned, default_method, resample
@@ -37,6 +39,7 @@ __all__ = [
     "UNREADABLE",
     "Accounting",
     "Aligned",
+    "Drops",
     "Kept",
     "Ledger",
     "PlacedEvents",
@@ -45,6 +48,7 @@ __all__ = [
     "WindowPlan",
     "covered",
     "default_method",
+    "find_drops",
     "grid_rate",
     "keep_windows",
     "place_events",

@@ -26,13 +26,12 @@ def command(files: tuple[str, ...], **given: Any) -> None:
 
     options = inspect.text_options(given["time"], given["time_unit"], given["rate"])
     for name in files:
-        facts = inspect.inspect(name, options)
         if given["value"]:
-            click.echo(shown(inspect.value(facts, given["value"])))
+            click.echo(shown(inspect.one_value(name, options, given["value"])))
         elif given["as_json"]:
-            output.print_json(facts)
+            output.print_json(inspect.inspect(name, options))
         else:
-            click.echo("\n".join(lines(facts)))
+            click.echo("\n".join(lines(inspect.inspect(name, options))))
 
 
 def shown(value: Any) -> str:

@@ -24,7 +24,7 @@ from mmprep.media.audio import (
 )
 from mmprep.media.encode import write_audio
 from mmprep.media.headers import is_sound
-from mmprep.media.tracks import Track, tracks
+from mmprep.media.tracks import PLAYABLE, Track, find_track, tracks
 from mmprep.media.video import (
     VIDEO_SUFFIXES,
     VideoTrack,
@@ -35,6 +35,7 @@ from mmprep.media.video import (
 
 __all__ = [
     "AUDIO_SUFFIXES",
+    "PLAYABLE",
     "VIDEO_SUFFIXES",
     "Audio",
     "AudioInfo",
@@ -45,6 +46,7 @@ __all__ = [
     "audio_info",
     "decodable_ranks",
     "decode_audio",
+    "find_track",
     "is_sound",
     "read_frames",
     "scan_video",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mmprep.errors import DataError
+from mmprep.errors import DataError, UsageError
 from mmprep.media.audio import audio_info
 from mmprep.media.files import MediaPath, checked, is_picture, opened
 from mmprep.media.headers import read_header
+
+PLAYABLE = ("video", "audio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,11 @@ class Track:
     codec: str | None
     start_s: float | None
 
+    @property
+    def name(self) -> str:
+        """What it is called: `video`, and the next ones `video1`, `video2` ...."""
+        return f"{self.kind}{self.number or ''}"
+
 
 def tracks(path: MediaPath) -> tuple[Track, ...]:
     """List the tracks of a file in the container's order.
@@ -52,6 +59,24 @@ def tracks(path: MediaPath) -> tuple[Track, ...]:
     with opened(path) as container:
         counts: dict[str, int] = {}
         return tuple(_track(stream, counts, path) for stream in container.streams)
+
+
+def find_track(path: MediaPath, name: str) -> Track:
+    """Find an audio or video track by its name or its number among all tracks, from 0.
+
+    Raises
+    ------
+    UsageError
+        No such file or track.
+    DataError
+        Not a media file.
+    """
+    playable = [track for track in tracks(path) if track.kind in PLAYABLE]
+    for track in playable:
+        if name in {track.name, str(track.index)}:
+            return track
+    known = ", ".join(f"{track.name} ({track.index})" for track in playable)
+    raise UsageError(f"there is no track {name!r}", where=str(path), hint=f"its tracks: {known}")
 
 
 def _track(stream: Any, counts: dict[str, int], path: MediaPath) -> Track:

@@ -497,7 +497,8 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         if ref.extra.get("kind") != "video":
             return spec
         source = ref.extra.get("source", record.source)
-        return replace(spec, kind="video", media=_media(data, source, config))
+        media, track = _media(data, source, config), ref.extra.get("track")
+        return replace(spec, kind="video", media=media, track=track)
     about = data.dataset.modalities[name]
     return replace(
         spec,

@@ -152,7 +152,7 @@ def _stream_ref(ref: dict[str, Any]) -> StreamRef:
     rate_hz = rate_number(Fraction(ref["rate_hz"])) if ref["rate_hz"] else None
     if "table" in ref:
         table = table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
-        extra = {name: ref[name] for name in ("kind", "parts") if name in ref}
+        extra = {name: ref[name] for name in ("kind", "parts", "track") if name in ref}
         return msgspec.structs.replace(table, extra=extra)
     shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
     return msgspec.structs.replace(shard, clock=ref["clock"], extra=ref.get("lengths", {}))

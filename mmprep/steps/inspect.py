@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -23,21 +24,28 @@ from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog, e4, mnefiles, sniff, text
 from mmprep.sources.base import Claim, TextOptions, is_companion
-from mmprep.steps import datasets
+from mmprep.steps import datasets, films
 from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.sounds import suffix_of
 from mmprep.timebase import NS_PER_S, rate, rate_number
 
 Facts = dict[str, Any]
 
+DECODED = frozenset({"n_decoded"})
+"""What is known of a video only once it is decoded."""
 
-def inspect(argument: str, options: TextOptions | None = None) -> Facts:
+MAX_THREADS = 8
+
+
+def inspect(argument: str, options: TextOptions | None = None, *, decodes: bool = True) -> Facts:
     """Say what is in a file or data set.
 
     Parameters
     ----------
     argument : str
         A path, or `PATH#STREAM`.
+    decodes : bool
+        Decode videos, which takes long, to see which frames come out.
 
     Raises
     ------
@@ -52,13 +60,21 @@ def inspect(argument: str, options: TextOptions | None = None) -> Facts:
         raise UsageError(
             "does not exist", where=name, hint="check the path, or the folder you are in"
         )
-    facts = {"path": name, **_reader(path)(path, options or TextOptions())}
+    reader = _reader(path)
+    if reader is _video:
+        return {"path": name, **_media(path, wanted, decodes=decodes)}
+    facts = {"path": name, **reader(path, options or TextOptions())}
     if wanted:
         known = ", ".join(s["name"] for s in facts["streams"])
         facts["streams"] = [s for s in facts["streams"] if s["name"] == wanted]
         if not facts["streams"]:
             raise UsageError(f"there is no stream {wanted!r}", where=name, hint=f"streams: {known}")
     return facts
+
+
+def one_value(argument: str, options: TextOptions, key: str) -> Any:
+    """Look up one value of a file or data set; see `inspect` and `value`."""
+    return value(inspect(argument, options, decodes=key in DECODED), key)
 
 
 def text_options(time: str | None, time_unit: str | None, rate_hz: str | None) -> TextOptions:
@@ -108,8 +124,8 @@ def _audio(path: Path, options: TextOptions) -> Facts:
     return {"kind": "audio", "streams": [_audio_stream(path)]}
 
 
-def _audio_stream(path: Path) -> Facts:
-    with media.AudioReader(path) as reader:
+def _audio_stream(path: Path, number: int = 0) -> Facts:
+    with media.AudioReader(path, track=number) as reader:
         n_samples = sum(len(block) for block in reader.blocks())
         info = reader.info
         declared = info.n_declared
@@ -130,28 +146,57 @@ def _audio_stream(path: Path) -> Facts:
 
 
 def _video(path: Path, options: TextOptions) -> Facts:
-    scan = media.scan_video(path)
-    shown = ~scan.discarded & ~scan.damaged
-    stream = Stream(
-        "video",
-        scan.times_ns[shown],
-        np.flatnonzero(shown).astype(np.int32),
-        nominal_rate_hz=scan.nominal_rate_hz,
-        kind="video",
-    )
+    return _media(path, "", decodes=True)
+
+
+def _media(path: Path, wanted: str, *, decodes: bool) -> Facts:
+    """Describe the sound and video tracks of a file, or one of them."""
+    found = [track for track in media.tracks(path) if track.kind in media.PLAYABLE]
+    if not found:
+        raise DataError("no sound and no video track", where=str(path), hint="name another file")
+    chosen = [media.find_track(path, wanted)] if wanted else found
+    kind = "video" if any(track.kind == "video" for track in found) else "audio"
+    streams = [_track(path, track, decodes=decodes, alone=len(found) == 1) for track in chosen]
+    return {"kind": kind, "streams": streams}
+
+
+def _track(path: Path, track: media.Track, *, decodes: bool, alone: bool) -> Facts:
+    """Describe a track; one that can't be read doesn't hide the others."""
+    try:
+        if track.kind == "video":
+            facts = _video_stream(path, track.number, decodes=decodes)
+        else:
+            facts = _audio_stream(path, track.number)
+    except DataError as error:
+        if alone:
+            raise
+        about = {"kind": track.kind, "codec": track.codec, "problem": error.what}
+        return {"name": track.name, **about, "track": track.index}
+    return {**facts, "name": track.name, "track": track.index}
+
+
+def _video_stream(path: Path, number: int, *, decodes: bool) -> Facts:
+    scan = media.scan_video(path, track=number)
+    stream = films.stream("video", scan)
+    drops = films.drops_of(stream, stream.stamps_ns)
     facts = {
         **_measured(stream),
-        "codec": scan.codec,
-        "width": scan.width,
-        "height": scan.height,
-        "rotation_deg": scan.rotation_deg,
+        **films.track(scan),
+        "n_decoded": None,
+        "n_dropped": None if drops is None else drops.n_dropped,
         "is_variable": scan.is_variable,
         "start_s": scan.start_s,
-        "n_declared": scan.n_declared,
         "duration_s": scan.duration_s,
     }
-    sound = [_audio_stream(path)] if any(t.kind == "audio" for t in media.tracks(path)) else []
-    return {"kind": "video", "streams": [facts, *sound]}
+    if decodes:
+        ranks = media.decodable_ranks(path, track=number, scan=scan, threads=_threads())
+        facts["n_decoded"] = int(ranks.size)
+    return facts
+
+
+def _threads() -> int:
+    allowed = getattr(os, "sched_getaffinity", None)
+    return min(len(allowed(0)) if allowed is not None else os.cpu_count() or 1, MAX_THREADS)
 
 
 def _clock_log(path: Path, options: TextOptions) -> Facts:

@@ -11,8 +11,7 @@ import numpy as np
 
 from mmprep import files, tables
 from mmprep.media import AudioReader, scan_video, tracks
-from mmprep.signals import Stream
-from mmprep.steps import evidence, sounds, transcripts
+from mmprep.steps import evidence, films, sounds, transcripts
 from mmprep.steps.findings import Findings
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.tasks import Item, Job
@@ -96,20 +95,10 @@ def _compare(findings: Findings, reader: AudioReader) -> dict[str, int]:
 
 def _video(findings: Findings, stream: str) -> None:
     scan = scan_video(findings.item.inputs[0])
-    shown = ~scan.discarded & ~scan.damaged
-    n_damaged = int((scan.damaged & ~scan.discarded).sum())
-    frames = np.flatnonzero(shown).astype(np.int64)
-    found = Stream(
-        stream,
-        scan.times_ns[shown],
-        np.column_stack([frames, scan.pts[shown]]),
-        ("frame", "pts"),
-        (None, None),
-        scan.nominal_rate_hz,
-        kind="video",
-    )
+    known, found = films.track(scan), films.stream(stream, scan)
     name = files.portable(f"tables/{stream}/{findings.item.id}.parquet")
-    tables.write_stream(findings.target(name), found, item_id=findings.item.id)
+    table = films.with_stamps(found, scan)
+    tables.write_stream(findings.target(name), table, item_id=findings.item.id)
     findings.written(name)
     findings.streams[stream] = {
         "table": name,
@@ -117,11 +106,8 @@ def _video(findings: Findings, stream: str) -> None:
         "rate_hz": rate_text(scan.nominal_rate_hz) if scan.nominal_rate_hz else None,
         "clock": findings.clock,
         "kind": "video",
+        "track": known,
     }
     findings.lasts(scan.start_s + scan.duration_s)
-    if n_damaged or scan.n_declared not in (None, scan.n_frames):
-        declared = f", {scan.n_declared} declared" if scan.n_declared is not None else ""
-        findings.warnings.append(
-            f"{findings.item.source}: {scan.n_frames} frames were found, {n_damaged} of them"
-            f" damaged{declared}"
-        )
+    if films.is_cut(known):
+        findings.warnings.append(f"{findings.item.source}: {films.counted(known)}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mmprep import align, files, tables
 from mmprep.errors import DataError
 from mmprep.signals import Stream
-from mmprep.steps import streams, sync
+from mmprep.steps import films, streams, sync
 from mmprep.steps.journal import FileNote
 from mmprep.steps.modality import Modality, Wish
 from mmprep.steps.pixels import Pixels
@@ -76,8 +76,11 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
         "windows": windows.value(plan),
-        "notes": [*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)],
-        "warnings": _losses(item.id, facts, counts),
+        "notes": [
+            *(*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
+            *films.notes(item.id, facts),
+        ],
+        "warnings": [*_losses(item.id, facts, counts), *films.warnings(item.id, facts)],
     }
 
 

@@ -27,7 +27,7 @@ from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog
 from mmprep.sources.base import TextOptions
-from mmprep.steps import evidence
+from mmprep.steps import evidence, films
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, Evidence, Fixes, IntArray
@@ -50,6 +50,8 @@ class Opened:
     first_ns : int
     scan : VideoTrack, optional
         The frames' packets, if a video file was scanned.
+    track : dict, optional
+        What is known of a video track: see `films.track`.
     texts : tuple of str
         Columns that hold text, which no window can.
     """
@@ -59,6 +61,7 @@ class Opened:
     data: NDArray[Any] | None = None
     first_ns: int = 0
     scan: Any = None
+    track: films.Facts | None = None
     texts: tuple[str, ...] = ()
 
     @property
@@ -122,7 +125,7 @@ def _from_table(spec: StreamSpec) -> Opened:
     if spec.kind == "video":
         frames = stream.data[:, stream.channels.index("frame")]
         stream = replace(stream, data=frames.astype(np.int32), channels=(), units=(), kind="video")
-    return Opened(spec, _kept(stream, spec), texts=texts)
+    return Opened(spec, _kept(stream, spec), track=spec.track, texts=texts)
 
 
 def _from_shard(spec: StreamSpec) -> Opened:
@@ -142,11 +145,8 @@ def _from_raw(spec: StreamSpec) -> Opened:
 
 def _from_video(spec: StreamSpec) -> Opened:
     scan = media.scan_video(spec.path)
-    shown = ~scan.discarded & ~scan.damaged
-    frames = np.flatnonzero(shown).astype(np.int32)
-    nominal = spec.nominal_hz or scan.nominal_rate_hz
-    stream = Stream(spec.name, scan.times_ns[shown], frames, nominal_rate_hz=nominal, kind="video")
-    return Opened(spec, stream, scan=scan)
+    stream = _kept(films.stream(spec.name, scan), spec)
+    return Opened(spec, stream, scan=scan, track=films.track(scan))
 
 
 def _from_audio(spec: StreamSpec) -> Opened:

@@ -35,6 +35,8 @@ class StreamSpec:
         Which stream of a raw file that holds several.
     more : tuple of (path, rows)
         The further tables of a long one, in order.
+    track : dict, optional
+        What a record says of the track of a video table: see `films.track`.
     """
 
     name: str
@@ -58,6 +60,7 @@ class StreamSpec:
     part: str | None = None
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None
+    track: dict[str, Any] | None = None
 
     @property
     def nominal_hz(self) -> Fraction | None:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from mmprep import align
+from mmprep.steps import films
 from mmprep.steps.modality import Modality
 from mmprep.timebase import Evidence, Exchanges, Fixes, rate_text
 
@@ -53,6 +54,18 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "gaps_s": _seconds(repaired.gaps_ns[:MAX_LISTED], plan.origin_ns),
         "coverage_s": _seconds(np.array([repaired.coverage_ns]), plan.origin_ns)[0],
         "accounting": accounting(modality.ledger.close(*plan.span_ns)),
+        **({"video": _video(modality, plan)} if repaired.kind == "video" else {}),
+    }
+
+
+def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
+    """Describe the track of a video and the frames that it lacks."""
+    repaired = modality.repaired
+    ranks, times_ns = repaired.values(0, repaired.n_samples), repaired.stamps_ns()
+    drops = align.find_drops(ranks, times_ns, repaired.nominal_rate_hz)
+    return {
+        **(modality.clocked.opened.track or {}),
+        **films.dropped(drops, plan.origin_ns),
     }
 
 
