@@ -20,8 +20,7 @@ Rules
 References
 ----------
 von Neumann, "Distribution of the ratio of the mean square successive difference to the variance",
-Ann. Math. Stat. 12 (1941). Eilers, "A perfect smoother", Anal. Chem. 75 (2003); its strength is
-chosen by restricted maximum likelihood, Wahba, Ann. Stat. 13 (1985).
+Ann. Math. Stat. 12 (1941).
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded
-from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
+from mmprep.align.spline import smoothing
 from mmprep.timebase import BoolArray, FloatArray, IntArray
 
 MIN_ROWS = 16
@@ -261,6 +259,8 @@ def _hole(rise: FloatArray, step: FloatArray, low: int, high: int) -> int:
 
 
 def _near(lost: IntArray, rows: int) -> BoolArray:
+    from scipy.ndimage import maximum_filter1d
+
     return np.asarray(maximum_filter1d(lost, 2 * rows + 1, mode="constant") > 0)
 
 
@@ -270,6 +270,8 @@ def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
     The level of a stretch of rows is its median, or for packets its minimum: the packet that came
     quickest. The median of all rises, which a wrong period gives, is taken off.
     """
+    from scipy.ndimage import median_filter, minimum_filter1d  # 0.2 s to load
+
     rows = min(rows, max(level.size // 4, 1))
     if minimum:
         filtered = minimum_filter1d(level, rows, mode="nearest")
@@ -407,8 +409,12 @@ def _block_starts(number: FloatArray, counted: _Counted, step_s: float) -> IntAr
 
 def _means(level: FloatArray, starts: IntArray, step_s: float) -> FloatArray:
     del step_s
-    ends = np.append(starts[1:], level.size)
-    return np.array([np.median(level[a:b]) for a, b in zip(starts, ends, strict=True)])
+    sizes = np.diff(np.append(starts, level.size))
+    medians = np.empty(starts.size)
+    for size in np.unique(sizes):  # two or three, but for lost samples
+        alike = sizes == size
+        medians[alike] = np.median(level[starts[alike, None] + np.arange(size)], axis=1)
+    return medians
 
 
 def _lowest(level: FloatArray, starts: IntArray, step_s: float) -> FloatArray:
@@ -454,7 +460,7 @@ def _curve(centre: FloatArray, level: FloatArray, weight: FloatArray, period: fl
     sum_xx = float((weight * x * x).sum())
     slope = float((weight * x * y).sum()) / (sum_xx + prior) if sum_xx > 0 else 0.0
     left = y - slope * x
-    wander = _spline(centre, left, weight) if _wanders(left) else None
+    wander = _wander(centre, left, weight) if _wanders(left) else None
     return _Curve(offset, slope, middle, wander)
 
 
@@ -467,58 +473,10 @@ def _wanders(left: FloatArray) -> BoolArray | bool:
     return ratio < 1 - 3.3 / float(np.sqrt(left.size))
 
 
-def _spline(
+def _wander(
     centre: FloatArray, left: FloatArray, weight: FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
     """Smooth block residuals; straight on beyond the outer blocks' centres."""
-    from scipy.interpolate import CubicSpline  # 0.15 s to load, for devices that wander only
-
     unit = float(centre[-1] - centre[0]) / (centre.size - 1)
-    scaled = (centre - centre[0]) / unit
-    spline = CubicSpline(scaled, _smoothed(scaled, left, weight / weight.mean()), bc_type="natural")
-    slope = spline.derivative()
-
-    def wander(number: FloatArray) -> FloatArray:
-        at = (number - centre[0]) / unit
-        inside = np.clip(at, 0.0, scaled[-1])
-        return np.asarray(spline(inside) + (at - inside) * slope(inside))
-
-    return wander
-
-
-def _smoothed(at: FloatArray, values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Smooth values by a penalty on their second differences, its strength by REML.
-
-    Returns
-    -------
-    [shape=at.shape, float64]
-        The minimum of sum w (z - values)^2 + strength sum (second divided difference of z)^2.
-    """
-    penalty = _penalty(at)
-    count = values.size
-
-    def solve(strength: float) -> tuple[FloatArray, float]:
-        system = strength * penalty
-        system[2] += weight
-        factor = cholesky_banded(system)
-        fit = cho_solve_banded((factor, False), weight * values)
-        misfit = float((weight * values * (values - fit)).sum())
-        log_det = 2 * float(np.log(factor[2]).sum())
-        freedom = count - 2
-        cost = freedom * (np.log(misfit / freedom) - np.log(strength)) + log_det
-        return np.asarray(fit), float(cost)
-
-    strengths = np.geomspace(1e-2, 1e10, 49)
-    best = min(strengths, key=lambda strength: solve(float(strength))[1])
-    return solve(float(best))[0]
-
-
-def _penalty(at: FloatArray) -> FloatArray:
-    """Give the upper band form of D'D, D the second divided differences at uneven places."""
-    first, second = np.diff(at)[:-1], np.diff(at)[1:]
-    rows = np.stack([1 / first, -1 / first - 1 / second, 1 / second]) * 2 / (first + second)
-    band = np.zeros((3, at.size))
-    for i in range(3):
-        for j in range(i, 3):
-            band[2 - (j - i), j : j + rows.shape[1]] += rows[i] * rows[j]
-    return band
+    curve = smoothing((centre - centre[0]) / unit, left, weight / weight.mean())
+    return lambda number: curve((number - centre[0]) / unit)

@@ -30,16 +30,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy import fft
 from numpy.typing import NDArray
-from scipy import fft, special
 
+from mmprep.align.spline import Spline
 from mmprep.timebase import FloatArray
-
-if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
 
 Values: TypeAlias = NDArray[Any]
 
@@ -53,6 +51,10 @@ WIDE_BAND = 0.5
 # Boxes of noise power, each up to a share of the source's band: about 1 / f squared.
 _SPECTRUM = ((0.03, 1e4), (0.06, 1e3), (0.12, 1e2), (0.25, 10.0), (0.5, 1.0), (0.9, 0.3))
 _NOISE = 1e-3
+_BEFORE = 32  # knots before distance 0, where the spline is still straight
+# I0(x) = sum (x^2 / 4)^k / k!^2; what follows the last term is below 1e-17 of the whole.
+_BESSEL = [(BETA**2 / 4) ** k / math.factorial(k) ** 2 for k in range(36)]
+_KAISER = [term / math.fsum(_BESSEL) for term in _BESSEL]
 _MAX_REACH = 4 * math.ceil(CROSSINGS / WIDE_BAND) + 2
 _MIN_FFT = 1024
 _BLOCK_BYTES = 1 << 20
@@ -85,8 +87,15 @@ def kernel(offset: FloatArray, band: float) -> FloatArray:
         Sample position less output position, in samples.
     """
     inside = 1 - (offset * band / CROSSINGS) ** 2
-    window = special.i0(BETA * np.sqrt(np.maximum(inside, 0.0))) / special.i0(BETA)
-    return np.asarray(np.where(inside >= 0, np.sinc(band * offset) * window, 0.0))
+    return np.asarray(np.where(inside >= 0, np.sinc(band * offset) * _kaiser(inside), 0.0))
+
+
+def _kaiser(inside: FloatArray) -> FloatArray:
+    """Evaluate I0(beta sqrt(inside)) / I0(beta) by its power series; `inside` up to 1."""
+    total = np.zeros_like(inside)
+    for term in _KAISER[::-1]:
+        total = total * inside + term
+    return total
 
 
 def interpolate(values: Values, positions: FloatArray, band: float) -> Values:
@@ -191,7 +200,7 @@ def _blocks(values: Values, filters: _Filters, positions: FloatArray) -> Values:
     at = block * filters.n_fft + inside
     out = np.zeros((values.shape[1], at.size), dtype=np.float32)
     for power in range(DEGREE, -1, -1):
-        filtered = fft.irfft(spectrum * filters.spectra[power], filters.n_fft, overwrite_x=True)
+        filtered = fft.irfft(spectrum * filters.spectra[power], filters.n_fft)
         out *= centred
         out += filtered.reshape(values.shape[1], -1).take(at, axis=1)
     return np.asarray(out + offset.take(block, axis=1), dtype=values.dtype).T
@@ -242,12 +251,12 @@ def _predicted(values: Values, positions: FloatArray, band: float) -> Values:
 
 
 @lru_cache(maxsize=1)
-def _covariance() -> CubicSpline:
+def _covariance() -> Spline:
     """Tabulate the covariance of the signals expected, over the distance in samples."""
-    from scipy.interpolate import CubicSpline  # 0.15 s to load, for runs with gaps only
-
-    distance = np.arange(0, 16 * _MAX_REACH) / 16
-    return CubicSpline(distance, sum(power * np.sinc(top * distance) for top, power in _SPECTRUM))
+    distance = np.arange(-_BEFORE, 16 * _MAX_REACH) / 16
+    return Spline.through(
+        distance, np.sum([power * np.sinc(top * distance) for top, power in _SPECTRUM], axis=0)
+    )
 
 
 @lru_cache(maxsize=512)
@@ -255,6 +264,6 @@ def _prediction(n_samples: int) -> tuple[FloatArray, FloatArray]:
     """Invert the covariance of some samples; give also the weights of their best mean."""
     number = np.arange(n_samples)
     covariance = _covariance()(np.abs(number[:, None] - number)) + _NOISE * np.eye(n_samples)
-    inverse = np.linalg.inv(covariance)
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     mean = inverse.sum(axis=0)
     return inverse, mean / mean.sum()
