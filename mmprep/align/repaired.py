@@ -510,11 +510,12 @@ def _repair_events(stream: Stream, session_ns: IntArray, unreadable: BoolArray |
 
 
 def _new_events(stamps_ns: IntArray, values: NDArray[Any]) -> BoolArray:
-    """Mark the events that no earlier one repeats, stamp and value."""
-    seen: set[tuple[int, object]] = set()
+    """Mark the events, in order of time, that no earlier one repeats, stamp and value."""
     new = np.ones(stamps_ns.size, dtype=bool)
-    for i, (stamp, value) in enumerate(zip(stamps_ns.tolist(), values.tolist(), strict=True)):
-        key = (stamp, str(value))
+    again = np.diff(stamps_ns) == 0
+    seen: set[tuple[int, object]] = set()
+    for i in np.flatnonzero(np.append(again, False) | np.append(False, again)):
+        key = (int(stamps_ns[i]), str(values[i]))
         new[i] = key not in seen
         seen.add(key)
     return new

@@ -100,20 +100,6 @@ class WindowPlan:
         is_over = (2 * rest > unit) | ((2 * rest == unit) & (whole % 2 == 1))
         return np.asarray(self.origin_ns + whole + is_over, dtype=np.int64)
 
-    def windows_at(self, times_s: FloatArray) -> IntArray:
-        """Give the windows that hold each time.
-
-        Returns
-        -------
-        [shape=(m, 2), int64]
-            Windows `[first, end)`; empty where none holds it.
-        """
-        hop, window = float(self.hop_s), float(self.window_s)
-        first = np.floor((times_s - window) / hop).astype(np.int64) + 1
-        end = np.floor(times_s / hop).astype(np.int64) + 1
-        bounds = np.stack([np.maximum(first, 0), np.minimum(end, self.n_windows)], axis=1)
-        return np.where(bounds[:, 1:] > bounds[:, :1], bounds, 0)
-
 
 def plan_windows(
     coverages_ns: Iterable[tuple[int, int]],

@@ -165,10 +165,14 @@ def read_stream(
         Its name, `name/type`, or its place in the file, from 0. May be left out where there is
         but one.
     """
+    return _FINDER.read_stream(path, options, name, stream=named(path, stream))
+
+
+def named(path: Path, stream: str | None) -> str:
+    """Give the name of a stream that is named as `read_stream` takes it."""
     found = _scan(path, str(path))
     known = _chosen(found, stream, str(path))
-    chosen = next(own for own, other in found.items() if other is known)
-    return _FINDER.read_stream(path, options, name, stream=chosen)
+    return next(own for own, other in found.items() if other is known)
 
 
 def _chosen(found: dict[str, _Known], stream: str | None, where: str) -> _Known:

@@ -307,14 +307,9 @@ def _form(path: str, part: str, kind: str | None) -> str:
 def _check_part(path: str, form: str, part: str) -> None:
     """Refuse `FILE#STREAM` where the file has no such stream."""
     from mmprep.sources.base import TextOptions
-    from mmprep.steps.claims import TABLE_READERS
+    from mmprep.steps.rawparts import own_name
 
-    whole = Path(path)
-    claims = TABLE_READERS[form].claim("", [whole.name], whole.parent)
-    known = TABLE_READERS[form].probe(claims[0], whole.parent, TextOptions()) if claims else {}
-    if part not in known:
-        hint = f"its streams: {', '.join(known) or 'one'}"
-        raise UsageError(f"there is no stream {part!r}", where=path, hint=hint)
+    own_name(form, Path(path), part, TextOptions())
 
 
 def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:

@@ -34,6 +34,10 @@ class Wish:
     session_clock: str | None
     shard_size: int
 
+    def given_hz(self, name: str) -> Fraction | None:
+        """Give the rate that was asked for of a stream."""
+        return self.rates_hz.get(name, self.rate_hz)
+
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> Wish:
         """Read the spec of a task."""

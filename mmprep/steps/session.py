@@ -10,16 +10,15 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import align, files, tables
+from mmprep import align, files
 from mmprep.errors import DataError
-from mmprep.signals import Stream
 from mmprep.steps import films, streams, sync
+from mmprep.steps.eventtables import EventStream
 from mmprep.steps.journal import FileNote
 from mmprep.steps.modality import Modality, Wish
 from mmprep.steps.pixels import Pixels
@@ -50,8 +49,8 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
     streams.check_related(on_clocks)
     notes: list[str] = []
-    chosen = _modalities(item, on_clocks, wish, notes)
-    events = [one for one in on_clocks if one.opened.spec.kind == "events" or _is_events(one)]
+    on_clocks, events = _parted(item, on_clocks, wish, notes)
+    chosen = [_modality(one, wish, notes) for one in on_clocks]
     plan = align.plan_windows(
         [modality.repaired.coverage_ns for modality in chosen],
         {modality.name: modality.rate_hz for modality in chosen},
@@ -62,10 +61,11 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     with WindowShards(job.folder, wish.shard_size) as written:
         windows, counts = _cut(chosen, plan, wish, written)
         shards = written.close()
-    placed = [_write_events(job, item, one, plan, value) for one in events]
+    moved = [one.write(job, item, plan, value) for one in events]
     facts = [sync.stream_facts(m, plan) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
-    text = sync.encode(item.id, plan, facts, placed, counts, is_absolute=is_absolute)
+    happened = [one.facts() for one in moved]
+    text = sync.encode(item.id, plan, facts, happened, counts, is_absolute=is_absolute)
     name = files.portable(f"sync/{item.id}.json")
     path = job.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
     value["sessions"][item.id] = {
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
-        "windows": windows.value(plan),
+        "windows": windows.value(plan, moved),
         "notes": [
             *(*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
             *films.notes(item.id, facts),
@@ -91,33 +91,38 @@ def _clock_name(chosen: list[Modality], wish: Wish) -> str:
     return "master" if has_master else "device"
 
 
+def _parted(
+    item: Item, on_clocks: list[Clocked], wish: Wish, notes: list[str]
+) -> tuple[list[Clocked], list[EventStream]]:
+    """Part the streams that go onto windows from those whose rows move as a table.
+
+    A raw stream that the caller named as a signal must go onto windows.
+    """
+    chosen, events = [], []
+    for one in on_clocks:
+        is_events = one.opened.spec.kind == "events" or _is_events(one)
+        why = None if is_events else _unfit(one, wish)
+        if why is None and not is_events:
+            chosen.append(one)
+        elif not one.has_stamps:
+            notes.append(f"{item.id}: {one.name} has no rows and is left out")
+        elif why is not None and item.spec.get("named"):
+            hint = f"--stream {one.name}=FILE,rate=HZ; with kind=events its rows become a table"
+            raise DataError(why, where=one.name, hint=hint)
+        else:
+            events.append(EventStream(one))
+            notes += [f"{one.name} {why}: its rows become a table"] if why else []
+    if not chosen:
+        hint = "events alone make no windows; --rates NAME=HZ puts a stream of numbers onto them"
+        raise DataError("no stream has rows and a rate", where=item.id, hint=hint)
+    return chosen, events
+
+
 def _is_events(one: Clocked) -> bool:
     return one.opened.stream is not None and one.opened.stream.kind == "events"
 
 
-def _modalities(
-    item: Item, on_clocks: list[Clocked], wish: Wish, notes: list[str]
-) -> list[Modality]:
-    """Take the streams that can go onto windows; one named by the caller must."""
-    chosen = []
-    for one in on_clocks:
-        if one.opened.spec.kind == "events" or _is_events(one):
-            continue
-        given = wish.rates_hz.get(one.name, wish.rate_hz)
-        if why := _unfit(one, given):
-            if item.spec.get("named"):
-                raise DataError(why, where=one.name, hint=f"--stream {one.name}=FILE,rate=HZ")
-            notes.append(f"{item.id}: {one.name} {why} and is left out")
-            continue
-        if one.opened.texts:
-            notes.append(f"{one.name}: columns of text are left out: {', '.join(one.opened.texts)}")
-        chosen.append(_modality(one, given, wish, notes))
-    if not chosen:
-        raise DataError("no stream has rows and a rate", where=item.id, hint="--rates NAME=HZ")
-    return chosen
-
-
-def _unfit(one: Clocked, given: Fraction | None) -> str | None:
+def _unfit(one: Clocked, wish: Wish) -> str | None:
     """Say why a stream can't go onto windows; None if it can."""
     stream = one.opened.stream
     if stream is not None:
@@ -125,12 +130,15 @@ def _unfit(one: Clocked, given: Fraction | None) -> str | None:
             return "has no rows"
         if stream.data.ndim > 1 and stream.data.shape[1] == 0:
             return "has no numeric channel"
-    if one.opened.nominal_hz is None and given is None:
+    if one.opened.nominal_hz is None and wish.given_hz(one.name) is None:
         return "has no rate that its stamps bear out"
     return None
 
 
-def _modality(one: Clocked, given: Fraction | None, wish: Wish, notes: list[str]) -> Modality:
+def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
+    given = wish.given_hz(one.name)
+    if one.opened.texts:
+        notes.append(f"{one.name}: columns of text are left out: {', '.join(one.opened.texts)}")
     rate_hz = align.grid_rate(one.opened.nominal_hz, wish.window_s, given_hz=given)
     if given is None and rate_hz != one.opened.nominal_hz:
         notes.append(f"{one.name}: {float(one.opened.nominal_hz or 0):g} Hz becomes {rate_hz} Hz")
@@ -225,22 +233,3 @@ def _resampled(
     if modality.pixels is not None:
         values, valid = modality.pixels.of_ranks(values, valid)
     return values, valid, aligned
-
-
-# Events -------------------------------------------------------------------------------------------
-
-
-def _write_events(
-    job: Job, item: Item, one: Clocked, plan: align.WindowPlan, value: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the events inside the span as a table on the session clock."""
-    placed = align.place_events(one.repaired(), plan)
-    name = files.portable(f"tables/{one.name}/{item.id}.parquet")
-    target = job.folder / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    data = placed.values.reshape(len(placed.values), -1)
-    channels = one.opened.stream.channels if one.opened.stream is not None else ()
-    events = Stream(one.name, placed.stamps_ns, data, channels, absolute=one.is_absolute)
-    tables.write_stream(target, events, item_id=item.id)
-    value["files"].append(FileNote.of(job.folder, name).row())
-    return {"name": one.name, "table": name, "accounting": sync.accounting(placed.accounting)}

@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,12 +26,12 @@ from mmprep.errors import ClockError, DataError, UsageError
 from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog
-from mmprep.sources.base import TextOptions
-from mmprep.steps import evidence, films
+from mmprep.steps import evidence, films, rawparts
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, Evidence, Fixes, IntArray
 
+UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often
 
@@ -135,12 +135,10 @@ def _from_shard(spec: StreamSpec) -> Opened:
 
 
 def _from_raw(spec: StreamSpec) -> Opened:
-    options = TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz, rate_hz=spec.nominal_hz)
     chosen = {"stream": spec.part} if spec.part else {}
-    reader = TABLE_READERS[spec.form]
-    return Opened(
-        spec, _kept(reader.read_stream(Path(spec.path), options, spec.name, **chosen), spec)
-    )
+    read = TABLE_READERS[spec.form].read_stream
+    stream = read(Path(spec.path), rawparts.options_of(spec), spec.name, **chosen)
+    return Opened(spec, _kept(stream, spec))
 
 
 def _from_video(spec: StreamSpec) -> Opened:
@@ -196,21 +194,44 @@ class Clocked:
         return self.opened.spec.name
 
     @property
+    def has_stamps(self) -> bool:
+        """Whether any row has a time."""
+        return bool((self.opened.stamps_ns != tables.NULL_STAMP_NS).any())
+
+    @property
     def is_absolute(self) -> bool:
         """Whether the session times of the stream are Unix time."""
+        return self.time_line == UNIX
+
+    @property
+    def time_line(self) -> str:
+        """What the session times of the stream count from, in words.
+
+        Local times without a zone are as large as Unix time, and hours off.
+        """
         if self.session is not None:
-            return self.session.source_ref_ns >= UNIX_NS
+            return _line(self.session.source_ref_ns)
         if self.model.n_fixes:
-            return self.model.target_ref_ns >= UNIX_NS
+            return _line(self.model.target_ref_ns)
         stream = self.opened.stream
-        if stream is not None and stream.absolute:
-            return True
-        return bool(np.median(self.opened.stamps_ns) >= UNIX_NS)
+        if stream is None:
+            return _line(self.opened.first_ns)
+        usable = stream.stamps_ns[stream.stamps_ns != tables.NULL_STAMP_NS]
+        line = _line(int(np.median(usable))) if usable.size else OWN
+        return UNIX if stream.absolute else LOCAL if line == UNIX else line
 
     def on_session(self, own_ns: IntArray) -> IntArray:
         """Map stamps in the order of recording to the session clock."""
         times = self.model.apply_in_order(own_ns) - self.opened.spec.latency_ns
         return times if self.session is None else self.session.invert(times)
+
+    def lasting(self, own_ns: IntArray, durations_ns: IntArray) -> IntArray:
+        """Say how long on the session clock what begins at some stamps lasts on its own clock."""
+        segment = self.model.locate_in_order(own_ns)
+        end = self.model.apply(own_ns + durations_ns, segment=segment)
+        end -= self.opened.spec.latency_ns
+        end = end if self.session is None else self.session.invert(end)
+        return np.asarray(end - self.on_session(own_ns))
 
     def repaired(self) -> align.Repaired:
         """Put the stream on the session clock and repair its stamps."""
@@ -243,6 +264,10 @@ class Clocked:
         own = self.model.invert(master + self.opened.spec.latency_ns)
         bound = self.model.bound_at_s(own)
         return bound if self.session is None else bound + self.session.bound_at_s(session_ns)
+
+
+def _line(stamp_ns: int) -> str:
+    return UNIX if stamp_ns >= UNIX_NS else OWN
 
 
 def clocked(opened: Opened) -> Clocked:
@@ -298,14 +323,24 @@ def check_related(streams: Sequence[Clocked]) -> None:
     Raises
     ------
     ClockError
-        Some streams are on Unix time, others are not.
+        Some streams are on Unix time, others on local time or one of their own.
+    UsageError
+        What relates them is the zone of local times.
     """
-    groups: Mapping[bool, list[str]] = {True: [], False: []}
+    groups: dict[str, list[str]] = {}
     for stream in streams:
-        groups[stream.is_absolute].append(stream.name)
-    if groups[True] and groups[False]:
-        raise ClockError(
-            f"on absolute time: {', '.join(groups[True])}; on time of their own:"
-            f" {', '.join(groups[False])}; nothing relates them",
-            hint=f"give --clock {groups[False][0]}=LOG or --start {groups[False][0]}=TIME",
+        if stream.has_stamps:
+            groups.setdefault(stream.time_line, []).append(stream.name)
+    if len(groups) < 2:
+        return
+    said = "; ".join(f"on {line}: {', '.join(names)}" for line, names in sorted(groups.items()))
+    if groups.keys() == {UNIX, LOCAL}:
+        raise UsageError(
+            f"{said}; local times need their zone",
+            hint=f"--tz ZONE of convert, or --start {groups[LOCAL][0]}=TIME",
         )
+    last = groups[max(groups)][0]
+    raise ClockError(
+        f"{said}; nothing relates them",
+        hint=f"give --clock {last}=LOG or --start {last}=TIME",
+    )

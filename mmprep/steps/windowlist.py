@@ -17,6 +17,7 @@ from mmprep.timebase import IntArray, rate, rate_number
 
 if TYPE_CHECKING:  # whoever makes records need not load what only workers use
     from mmprep import align
+    from mmprep.steps.eventtables import WrittenEvents
     from mmprep.steps.modality import Modality
 
 
@@ -46,14 +47,15 @@ class WindowList:
             bounds = self.bound_s.setdefault(modality.name, [])
             bounds += _bounds(modality, plan, numbers)
 
-    def value(self, plan: align.WindowPlan) -> dict[str, Any]:
-        """Give the columns as JSON values."""
+    def value(self, plan: align.WindowPlan, events: Iterable[WrittenEvents]) -> dict[str, Any]:
+        """Give the columns as JSON values, with the rows of each window's events."""
         return {
             "k": self.k,
             "begin_s": self.begin_s,
             "duration_s": float(plan.window_s),
             "valid": self.valid,
             "bound_s": self.bound_s,
+            "events": {one.name: one.of_windows(plan, self.k) for one in events},
         }
 
 
@@ -104,8 +106,18 @@ def records(
             streams={name: next(found) for name, found in places.items()},
             valid={name: shares[i] for name, shares in windows["valid"].items()},
             bound_s={name: bounds[i] for name, bounds in windows["bound_s"].items()},
-            extra=template.extra,
+            extra=template.extra | _events(windows["events"], i),
         )
+
+
+def _events(events: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """Give the events of window i: stream -> table and rows; nothing where there are none."""
+    found = {
+        name: {"table": one["table"], "rows": one["rows"][i]}
+        for name, one in sorted(events.items())
+        if one["rows"][i][0] < one["rows"][i][1]
+    }
+    return {"events": found} if found else {}
 
 
 def _places(shards: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[StreamRef]:

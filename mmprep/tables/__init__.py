@@ -1,6 +1,7 @@
 """Tables: specs, kinds and units of columns; blocks of text; Parquet. Sole owner of pyarrow."""
 
 from mmprep.tables.arrays import BLOCK_BYTES, ArrayTable, Rows
+from mmprep.tables.events import EventTable, read_events
 from mmprep.tables.layout import NULLS, Layout, RateTime, Span
 from mmprep.tables.parquet import (
     TableInfo,
@@ -61,6 +62,7 @@ __all__ = [
     "Column",
     "Counter",
     "Declared",
+    "EventTable",
     "Layout",
     "Padding",
     "Part",
@@ -90,6 +92,7 @@ __all__ = [
     "merge_schemas",
     "no_unix_time",
     "read_columns",
+    "read_events",
     "read_stream",
     "sample_columns",
     "table_info",

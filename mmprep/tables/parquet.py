@@ -441,6 +441,8 @@ class TableInfo:
         The model that recorded it.
     tz : str, optional
         The zone of the local times that were made UTC.
+    time_name : str, optional
+        The column of the source that the stamps come from.
     """
 
     n_rows: int
@@ -450,6 +452,7 @@ class TableInfo:
     kinds: tuple[str, ...]
     device: str | None = None
     tz: str | None = None
+    time_name: str | None = None
 
 
 def table_info(path: Path) -> TableInfo:
@@ -471,7 +474,7 @@ def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
         raise DataError("not a table of mmprep: no `mmprep` metadata", where=str(path))
     rate = Fraction(about["rate_hz"]) if about["rate_hz"] else None
     fields = [schema.field(index) for index in range(2, len(schema))]
-    units = tuple(_text((field.metadata or {}).get(b"unit")) for field in fields)
+    units = tuple(_said(field, "unit") for field in fields)
     return TableInfo(
         file.metadata.num_rows,
         TimeFacts(about["start_ns"], None, rate, about["absolute"]),
@@ -480,11 +483,20 @@ def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
         tuple(str(field.type) for field in fields),
         about.get("device"),
         about.get("tz"),
+        _said(schema.field("time"), "source_name"),
     )
 
 
-def _text(value: bytes | None) -> str | None:
+def _said(field: pa.Field, key: str) -> str | None:
+    value = (field.metadata or {}).get(key.encode())
     return value.decode("utf-8") if value else None
+
+
+def column_of(field: pa.Field) -> Column:
+    """Give a channel as it is described in a written table."""
+    kind = "float64" if field.type == pa.float32() else _KIND_OF[field.type]
+    source = _said(field, "source_name") or field.name
+    return Column(field.name, kind, source, _said(field, "unit"), fixed=True)
 
 
 def _is_number(kind: str) -> bool:
@@ -580,18 +592,12 @@ def _stream(
     channels: tuple[str, ...],
     units: tuple[str | None, ...],
 ) -> Stream:
-    time = batch.column("time")
-    stamps = time.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    if not info.time.absolute:
-        stamps = stamps + np.int64(info.time.start_ns or 0)
-    if time.null_count:
-        stamps = np.where(time.is_valid().to_numpy(zero_copy_only=False), stamps, NULL_STAMP_NS)
     data = np.empty((batch.num_rows, len(channels)))
     for index, channel in enumerate(channels):
         data[:, index] = as_floats(batch.column(channel))
     return Stream(
         name,
-        np.array(stamps, dtype=np.int64),
+        _stamps(batch.column("time"), info.time),
         data,
         channels,
         units,
@@ -599,6 +605,33 @@ def _stream(
         info.time.absolute,
         "signal" if info.channels else "events",
     )
+
+
+def _stamps(time: pa.Array, facts: TimeFacts) -> IntArray:
+    """Give stamps on the source's own clock, `NULL_STAMP_NS` where missing."""
+    stamps = time.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if not facts.absolute:
+        stamps = stamps + np.int64(facts.start_ns or 0)
+    if time.null_count:
+        stamps = np.where(time.is_valid().to_numpy(zero_copy_only=False), stamps, NULL_STAMP_NS)
+    return np.array(stamps, dtype=np.int64)
+
+
+def read_rows(path: Path, rows: tuple[int, int] | None) -> tuple[IntArray, pa.Table, TableInfo]:
+    """Read rows of a table whole: stamps, all columns after `id` and `time`, what it says.
+
+    Raises
+    ------
+    DataError
+        The file is no table of ours, or is damaged.
+    """
+    with _open(path) as file:
+        info = _info(file, path)
+        schema = pa.schema(list(file.schema_arrow)[1:])
+        batches = list(_batches(file, path, schema.names, rows, READ_ROWS))
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    stamps = _stamps(table.column("time").combine_chunks(), info.time)
+    return stamps, table.select(info.channels), info
 
 
 def _narrowed(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -32,6 +32,7 @@ NULL_STAMP_NS = int(np.iinfo(np.int64).min)
 """Stands for a missing stamp in a `Stream`; `align` counts it as corrupt."""
 
 DECIMALS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+UNIT_NS = {unit: 10**power for unit, power in DECIMALS.items()}
 UNIX_S = (631_152_000, 4_102_444_800)  # 1990 .. 2100
 LARGEST_STEP_NS = 1_100_000_000
 LONG_TABLE, ANNOTATION_STEP = 200, 60

@@ -73,20 +73,6 @@ def test_sample_times_keep_exact_where_denominators_are_large():
     assert windows.times_s("x", last)[0, 29] == exact
 
 
-def test_windows_that_hold_a_time_overlap():
-    windows = plan((0, 10 * S), hop_s=Fraction(1, 2))
-    assert windows.windows_at(np.array([-0.1, 0.0, 0.4, 0.5, 1.0, 9.6, 10.0])).tolist() == [
-        [0, 0], [0, 1], [0, 1], [0, 2], [1, 3], [18, 19], [0, 0],
-    ]  # fmt: skip
-
-
-def test_a_time_between_windows_is_in_none():
-    windows = plan((0, 10 * S), hop_s=Fraction(3))
-    assert windows.windows_at(np.array([0.5, 1.0, 2.9, 3.0])).tolist() == [
-        [0, 1], [0, 0], [0, 0], [1, 2],
-    ]  # fmt: skip
-
-
 def test_the_span_ends_with_the_last_window():
     assert plan((3, 9 * S), hop_s=Fraction(3)).span_ns == (3, 3 + 7 * S)
 

@@ -305,13 +305,13 @@ def test_named_stream_that_is_unfit_is_refused(tables, tmp_path, name, why):
     assert caught.value.failures[0].message.startswith(why)
 
 
-def test_unfit_stream_of_a_data_set_is_left_out_and_said(tables, tmp_path, mmprep):
+def test_unfit_stream_of_a_data_set_becomes_a_table_and_that_is_said(tables, tmp_path, mmprep):
     from mmprep import run_convert
 
     run_convert(tables / "a.tsv", tables / "words.tsv", output=tmp_path / "c", layout="{stream}")
     done = mmprep("align", tmp_path / "c", "-o", tmp_path / "out", "--engine", "serial")
     assert done.code == 0
-    assert "words has no numeric channel and is left out" in done.err
+    assert "words has no numeric channel: its rows become a table" in done.err
     assert set(open_dataset(tmp_path / "out")[0]) >= {"a", "a.valid"}
 
 

@@ -1,0 +1,118 @@
+"""Streams that go onto no windows: their rows move to the session clock, as a table.
+
+Rules
+-----
+- Events go by the map of their clock alone; nothing is resampled, no column is left out.
+- A duration is the distance on the session clock of the times at which the event begins and ends.
+- In the table of a session without absolute time, stamps count from second 0 of its clock.
+- Each window has the rows of its events in its record, as `events`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from mmprep import align, files, tables
+from mmprep.signals import Stream
+from mmprep.steps import rawparts, sync
+from mmprep.steps.claims import TABLE_READERS
+from mmprep.steps.journal import FileNote
+from mmprep.steps.streams import Clocked
+from mmprep.steps.streamspec import StreamSpec
+from mmprep.steps.tasks import Item, Job
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """A stream whose rows move as they are."""
+
+    clocked: Clocked
+
+    @property
+    def name(self) -> str:
+        """Its name in the data set."""
+        return self.clocked.name
+
+    def write(
+        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
+    ) -> WrittenEvents:
+        """Write the rows inside the windows' span as a table on the session clock."""
+        table = _read(self.clocked.opened.spec, job.folder)
+        placed = _placed(self.clocked, table, plan)
+        name = files.portable(f"tables/{self.name}/{item.id}.parquet")
+        path = job.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.write(
+            path,
+            placed.rows,
+            placed.stamps_ns,
+            placed.durations_ns,
+            item_id=item.id,
+            origin_ns=plan.origin_ns,
+            absolute=self.clocked.is_absolute,
+        )
+        value["files"].append(FileNote.of(job.folder, name).row())
+        return WrittenEvents(self.name, name, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEvents:
+    """A table of events in the data set."""
+
+    name: str
+    table: str
+    placed: align.PlacedEvents
+
+    def facts(self) -> dict[str, Any]:
+        """Describe it for `sync/`."""
+        counts = sync.accounting(self.placed.accounting)
+        return {"name": self.name, "table": self.table, "accounting": counts}
+
+    def of_windows(self, plan: align.WindowPlan, numbers: list[int]) -> dict[str, Any]:
+        """Give the rows of some windows, as JSON values."""
+        rows = self.placed.within(plan.edges_ns(np.array(numbers, dtype=np.int64)))
+        return {"table": self.table, "rows": rows.tolist()}
+
+
+def _placed(
+    clocked: Clocked, table: tables.EventTable, plan: align.WindowPlan
+) -> align.PlacedEvents:
+    missing = table.stamps_ns == tables.NULL_STAMP_NS
+    session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
+    session[~missing] = clocked.on_session(table.stamps_ns[~missing])
+    lasts = table.durations_ns()
+    lasts[~missing] = clocked.lasting(table.stamps_ns[~missing], lasts[~missing])
+    stream = Stream(clocked.name, table.stamps_ns, table.keys(), kind="events")
+    return align.place_events(align.repair(stream, session), plan.span_ns, lasts)
+
+
+def _read(spec: StreamSpec, folder: Path) -> tables.EventTable:
+    """Read a stream with all its columns; a raw one through a table made of it."""
+    if spec.form == "table":
+        pieces = ((spec.path, spec.rows), *spec.more)
+        return tables.read_events([(Path(path), rows) for path, rows in pieces])
+    with TemporaryDirectory(dir=folder) as made:
+        target = tables.Target(Path(made, "events.parquet"), spec.name)
+        _convert(spec, target)
+        return tables.read_events([(target.path, None)])
+
+
+def _convert(spec: StreamSpec, target: tables.Target) -> None:
+    """Write a stream of a raw file as a table, widening its schema until all values fit."""
+    path, reader = Path(spec.path), TABLE_READERS[spec.form]
+    claim = rawparts.claim_of(spec.form, path)
+    options = rawparts.options_of(spec)
+    own = rawparts.own_name(spec.form, path, spec.part, options)
+    schema = reader.probe(claim, path.parent, options)[own]
+    while True:
+        try:
+            reader.write(claim, path.parent, own, schema, target, options=options)
+        except tables.Widen as wanted:
+            schema = schema.widened(wanted)
+        else:
+            return

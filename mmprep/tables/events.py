@@ -1,0 +1,165 @@
+"""Tables whose rows move in time and stay as they are: events, annotations, irregular readings.
+
+Rules
+-----
+- Every column keeps its type, unit and text. Only `time` changes, and with it the first column
+  called `duration` that is in a unit of time: it says how long the row lasts.
+- A row without such a column, or without a value in it, is a point in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mmprep.tables.parquet import TableInfo, TableWriter, as_floats, column_of, read_rows
+from mmprep.tables.schema import TableSchema, TimeColumn
+from mmprep.tables.stamps import UNIT_NS, name_parts
+from mmprep.timebase import IntArray
+
+_DURATION = "duration"
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """The rows of a table with their stamps.
+
+    Parameters
+    ----------
+    stamps_ns : [shape=(n,), int64, ns]
+        On the source's own clock, `NULL_STAMP_NS` where missing.
+    columns : pyarrow.Table
+        All columns after `id` and `time`.
+    """
+
+    stamps_ns: IntArray
+    columns: pa.Table
+    info: TableInfo
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.stamps_ns.size)
+
+    def durations_ns(self) -> IntArray:
+        """Say how long each row lasts; 0 for points in time."""
+        found = self._duration()
+        if found is None:
+            return np.zeros(self.n_rows, dtype=np.int64)
+        lasts = as_floats(self.columns.column(found[0])) * found[1]
+        return np.where(lasts > 0, lasts, 0).round().astype(np.int64)
+
+    def keys(self) -> IntArray:
+        """Give rows of one stamp and equal values one number."""
+        keys = np.arange(self.n_rows)
+        stamps, group = np.unique(self.stamps_ns, return_inverse=True)
+        again = np.flatnonzero(np.bincount(group, minlength=stamps.size)[group] > 1)
+        values = [column.to_pylist() for column in self.columns.take(again).columns]
+        first: dict[str, int] = {}
+        for row, *cells in zip(again.tolist(), *values, strict=True):
+            keys[row] = first.setdefault(str((int(group[row]), *cells)), row)
+        return keys
+
+    def write(
+        self,
+        path: Path,
+        rows: IntArray,
+        stamps_ns: IntArray,
+        durations_ns: IntArray,
+        *,
+        item_id: str,
+        origin_ns: int,
+        absolute: bool,
+    ) -> None:
+        """Write some rows with new times.
+
+        Parameters
+        ----------
+        rows : [shape=(n,), int64]
+            Which rows, in the order to write.
+        stamps_ns, durations_ns : [shape=(n,), int64, ns]
+            Their new stamps and durations.
+        origin_ns : int
+            What the stamps count from where they are not absolute.
+        """
+        columns = self.columns.take(rows)
+        longer_ns = durations_ns - self.durations_ns()[rows]
+        found = self._duration()
+        if found is not None and longer_ns.any():
+            name, unit_ns = found
+            mended = _lengthened(columns.column(name), longer_ns, unit_ns)
+            columns = columns.set_column(columns.column_names.index(name), name, mended)
+        self._write(path, columns, stamps_ns, item_id, origin_ns, absolute=absolute)
+
+    def _write(
+        self,
+        path: Path,
+        columns: pa.Table,
+        stamps_ns: IntArray,
+        item_id: str,
+        origin_ns: int,
+        *,
+        absolute: bool,
+    ) -> None:
+        time = TimeColumn("ns", absolute=absolute, source_name=self.info.time_name or "")
+        float32 = pa.float32() in columns.schema.types
+        schema = TableSchema(tuple(map(column_of, columns.schema)), time, float32)
+        rate_hz = self.info.time.rate_hz
+        writer = TableWriter(
+            path,
+            schema,
+            item_id=item_id,
+            rate_hz=rate_hz,
+            irregular=rate_hz is None,
+            start_ns=origin_ns,
+            device=self.info.device,
+            tz=self.info.tz,
+        )
+        try:
+            whole = columns.combine_chunks()
+            arrays = {name: _one(whole.column(name)) for name in whole.column_names}
+            writer.add(stamps_ns, None, arrays)
+            writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _duration(self) -> tuple[str, int] | None:
+        """Find the column of durations and its unit in ns."""
+        for name, unit in zip(self.info.channels, self.info.units, strict=True):
+            base, named = name_parts(name)
+            known = UNIT_NS.get(unit or named or "")
+            if base == _DURATION and known and self.columns.schema.field(name).type != pa.string():
+                return name, known
+        return None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def _lengthened(column: pa.ChunkedArray, by_ns: IntArray, unit_ns: int) -> pa.ChunkedArray:
+    """Add a time to the values of a column that have one; others stay bit for bit."""
+    longer = pc.add(pc.cast(column, pa.float64()), pa.array(by_ns / unit_ns))
+    if pa.types.is_integer(column.type):
+        longer = pc.round(longer)
+    return pc.if_else(pa.array(by_ns != 0), pc.cast(longer, column.type, safe=False), column)
+
+
+def read_events(pieces: Iterable[tuple[Path, tuple[int, int] | None]]) -> EventTable:
+    """Read a table, or rows of it, whole; several that follow on each other as one.
+
+    Raises
+    ------
+    DataError
+        A file is no table of ours, or is damaged.
+    """
+    read = [read_rows(path, rows) for path, rows in pieces]
+    columns = pa.concat_tables([columns for _, columns, _ in read])
+    stamps = np.concatenate([stamps for stamps, _, _ in read])
+    return EventTable(stamps, columns, read[0][2])
