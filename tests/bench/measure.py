@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import psutil
@@ -60,7 +61,7 @@ class Size:
     with_peers: bool = True
 
 
-FULL = Size(5, 1_000_000_000, 2000, 2000, 400, 1200, 20_000)
+FULL = Size(5, 1_000_000_000, 2000, 2000, 2000, 1200, 20_000)
 QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 2_000)
 TINY = Size(0, 100_000, 2, 2, 2, 12, 4, with_peers=False)
 
@@ -84,8 +85,18 @@ class Side:
 
     @property
     def is_installed(self) -> bool:
-        """All that it needs is there."""
-        return all(importlib.util.find_spec(name) is not None for name in self.needs)
+        """All that it needs is there, and loads."""
+        return all(map(_loads, self.needs))
+
+
+@lru_cache
+def _loads(name: str) -> bool:
+    """Say whether a package can be loaded: one built for other hardware may not."""
+    if importlib.util.find_spec(name) is None:
+        return False
+    command = (sys.executable, "-c", f"import {name}")
+    tried = subprocess.run(command, check=False, capture_output=True)
+    return tried.returncode == 0
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,48 @@ def _lhotse(part: Any) -> None:
     _extract(part, extractor.extract)
 
 
+def torchaudio_mfcc(folder: str, out: str) -> None:
+    """MFCC by torchaudio."""
+    _one_thread()
+    import torch
+    import torchaudio  # noqa: F401
+
+    torch.set_num_threads(1)
+    _in_pool(_torchaudio, _parts(folder, out))
+
+
+def _torchaudio(part: Any) -> None:
+    import torch
+    from torchaudio.transforms import MFCC
+
+    sizes = {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": 80}
+    transform = MFCC(16_000, n_mfcc=13, melkwargs=sizes)
+    _extract(part, lambda samples, _: transform(torch.from_numpy(samples)).numpy().T)
+
+
+def features_alone(folder: str, out: str) -> None:
+    """Compute mmprep's features of noise as long as the files: arithmetic without reading."""
+    _one_thread()
+    import soundfile  # noqa: F401
+
+    import mmprep.mfcc  # noqa: F401
+
+    _in_pool(_features_alone, _parts(folder, out))
+
+
+def _features_alone(part: Any) -> None:
+    import numpy as np
+    import soundfile
+
+    from mmprep.mfcc import Extractor, preset
+
+    paths, _, _ = part
+    noise = np.random.default_rng(0).normal(size=400_000).astype(np.float32) / 10
+    extractor = Extractor(preset("librosa"), 16_000)
+    for path in paths:
+        extractor.features(noise[: soundfile.info(path).frames])
+
+
 def _extract(part: Any, features: Callable[[Any, int], Any]) -> None:
     import numpy as np
     import soundfile
