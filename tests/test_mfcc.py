@@ -15,11 +15,33 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmprep import media, mfcc
+from mmprep import media
 from mmprep.errors import DataError, UsageError
-from mmprep.mfcc import Extractor, Moments, Recipe, deltas, moments, normalize, preset
+from mmprep.mfcc import (
+    Extractor,
+    Moments,
+    Recipe,
+    bands,
+    deltas,
+    filters,
+    moments,
+    normalize,
+    preset,
+)
 
 RATE_HZ = 16000
+
+
+@pytest.fixture(autouse=True, scope="module", params=["compiled", "numpy"])
+def way(request):
+    """Compute bands by the compiled module, and without it."""
+    if request.param == "compiled" and bands._bands is None:
+        pytest.skip("installed without a compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "numpy":
+            patch.setattr(bands, "_bands", None)
+        yield request.param
+
 
 # One voice each: 8, 16, 22.05, 24, 44.1 and 48 kHz; WAV, FLAC, MP3, Opus, SPHERE; English, French,
 # Mandarin. The MP3s and the SPHERE file hold bands 115 to 125 dB under the loudest one.
@@ -232,7 +254,7 @@ def test_deltas_below_nine_rows_repeat_the_outer_rows(librosa, n_frames, order):
 def test_mel_filters_equal_librosa(librosa):
     recipe = preset("librosa", n_mels=64, fmin=50, fmax=7600)
     expected = librosa.filters.mel(sr=RATE_HZ, n_fft=1024, n_mels=64, fmin=50, fmax=7600)
-    ours = mfcc._mel_filters(recipe, Fraction(RATE_HZ), 1024)
+    ours = filters.mel_filters(recipe, Fraction(RATE_HZ), 1024)
     np.testing.assert_allclose(ours.T, expected, atol=1e-8)
 
 
@@ -301,8 +323,8 @@ def by_kaldi_formulas(samples: np.ndarray, extractor: Extractor) -> np.ndarray:
         level = scaled[start : start + win] - scaled[start : start + win].mean()
         emphasised = level - 0.97 * np.concatenate([level[:1], level[:-1]])
         power = np.abs(np.fft.rfft(emphasised * window, n_fft)) ** 2
-        bands = power @ mfcc._mel_filters(extractor.recipe, extractor.rate_hz, n_fft)
-        row = np.log(np.maximum(bands, 2.0**-23)) @ mfcc._cosines(extractor.recipe)
+        bands = power @ filters.mel_filters(extractor.recipe, extractor.rate_hz, n_fft)
+        row = np.log(np.maximum(bands, 2.0**-23)) @ filters.cosines(extractor.recipe)
         row[0] = np.log(max(level @ level, 2.0**-23))
         rows.append(row)
     return np.array(rows)
@@ -507,12 +529,13 @@ def _by_the_dozen() -> None:
 
 @pytest.mark.usefixtures("_by_the_dozen")
 @pytest.mark.parametrize("recipe", BYTES, ids=range(len(BYTES)))
-def test_bytes_do_not_depend_on_the_number_of_rows_in_a_block(recipe):
+def test_bytes_do_not_depend_on_the_number_of_rows_in_a_block(recipe, monkeypatch):
+    monkeypatch.setattr(bands, "_bands", None)
     samples = speech()
     extractor = Extractor(recipe, RATE_HZ)
     expected = extractor.features(samples).tobytes()
     for n_rows in range(12, extractor._n_tile, 12):
-        extractor._n_tile = n_rows
+        extractor._n_tile = extractor._bands.n_tile = n_rows
         assert extractor.features(samples).tobytes() == expected
 
 
@@ -544,7 +567,8 @@ def test_features_are_kept_when_the_next_file_is_computed():
 @pytest.mark.parametrize("recipe", BYTES, ids=range(len(BYTES)))
 def test_products_are_small_enough_for_one_thread(recipe):
     extractor = Extractor(recipe, RATE_HZ)
-    for product in (extractor._mel, extractor._dct):
+    products = [extractor._dct, getattr(extractor._bands, "product", extractor._dct)]
+    for product in products:
         for _inner, _outer, matrix in product._parts:
             assert matrix.size * extractor._n_tile <= 4 * 65536 or matrix.shape[1] == 1
 
@@ -554,7 +578,7 @@ def test_product_in_groups_equals_the_whole_product():
     matrix = np.triu(np.tril(rng.random((300, 90)), 40), -200)
     rows = rng.random((24, 300), dtype=np.float32)
     out = np.full((24, 90), np.nan, np.float32)
-    product = mfcc._Product(matrix, 24 * 20)
+    product = filters.Product(matrix, 24 * 20)
     product(rows, out)
     assert len(product._parts) > 3
     np.testing.assert_allclose(out, rows @ matrix, rtol=1e-5)
