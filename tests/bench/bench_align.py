@@ -1,4 +1,7 @@
-"""Align a session against the same job scripted with pandas and MNE, both against truth."""
+"""Align a session against the same job scripted with pandas and MNE, both against truth.
+
+The pictures of a film are compared with what OpenCV takes to decode and shrink them.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,14 @@ def rows(place: Path, size: Size) -> Iterator[Row | Note]:
     )
     yield Note(f"mmprep: {_errors(session, *_ours(out), _our_stamps(session, out))}")
     yield Note(f"script: {_errors(session, *_theirs(script), _their_stamps(script))}")
+    film, pictures = place / "film.mp4", place / "pictures"
+    made.film(film, size.film_s)
+    yield from compare(
+        f"align --frames 64x64, {size.film_s} s of 640x480",
+        mmprep("align", "--video", film, "--frames", "64x64", "-o", pictures, writes=pictures),
+        [peer("decoding and shrinking by OpenCV", "opencv_frames", film)],
+        size,
+    )
 
 
 Windows = dict[str, np.ndarray]

@@ -171,7 +171,8 @@ def session(folder: Path, length_s: int) -> Session:
         stamps = np.stack([log.t1_ns, log.t2_ns, log.t3_ns, log.t4_ns], axis=1)
         rows = ["\t".join(decimal(int(ns), 9) for ns in row) for row in stamps]
         _write(folder / f"{name}.ptp.tsv", "t1\tt2\tt3\tt4", rows)
-    _film(made.path("video"), length_s * RATES["video"])
+    n_frames = length_s * RATES["video"]
+    _film(made.path("video"), n_frames, (64, 48), lambda k: np.full((48, 64), k % 200 + 20.0))
     _signal(made, "eeg", EEG, eeg_at)
     _signal(made, "gsr", ["gsr"], gsr_at)
     return made
@@ -199,13 +200,39 @@ def _write(path: Path, header: str, rows: list[str]) -> None:
     path.write_text("\n".join([header, *rows, ""]), encoding="utf-8")
 
 
-def _film(path: Path, n_frames: int) -> None:
+def film(path: Path, length_s: int) -> None:
+    """Write a film of 640 x 480 in H.264: waves, a box that moves, and the noise of a sensor."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 4, (8, 480, 640))
+    row, column = np.mgrid[:480, :640]
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def image(k: int) -> FloatArray:
+        luma = 128 + 60 * np.sin(column / 37 + k / 20) + 40 * np.cos(row / 23 - k / 31)
+        top, left = int(200 + 150 * np.cos(k / 33)), int(280 + 200 * np.sin(k / 40))
+        luma[top : top + 80, left : left + 80] = 220
+        return np.asarray(np.clip(luma + noise[k % 8], 0, 255))
+
+    _film(path, length_s * RATES["video"], (640, 480), image, codec="libx264", preset="veryfast")
+
+
+def _film(
+    path: Path,
+    n_frames: int,
+    size: tuple[int, int],
+    luma: Callable[[int], FloatArray],
+    *,
+    codec: str = "mpeg4",
+    **options: str,
+) -> None:
     import av
 
+    width, height = size
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=RATES["video"])
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream = container.add_stream(codec, rate=RATES["video"], options=options)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        planes = np.full((height * 3 // 2, width), 128, np.uint8)
         for k in range(n_frames):
-            image = np.full((72, 64), k % 200 + 20, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="yuv420p")))
+            planes[:height] = luma(k)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
         container.mux(stream.encode())

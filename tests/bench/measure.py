@@ -41,8 +41,8 @@ class Size:
         The large table, and the number of small ones.
     n_sounds, n_spoken : int
         Sound files to convert, and to compute features of.
-    session_s : int [s]
-        The session to align.
+    session_s, film_s : int [s]
+        The session to align, and the film whose pictures are taken.
     n_records : int
         The records of a manifest.
     n_runs : int
@@ -57,13 +57,14 @@ class Size:
     n_sounds: int
     n_spoken: int
     session_s: int
+    film_s: int
     n_records: int
     with_peers: bool = True
 
 
-FULL = Size(5, 1_000_000_000, 2000, 2000, 2000, 1200, 20_000)
-QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 2_000)
-TINY = Size(0, 100_000, 2, 2, 2, 12, 4, with_peers=False)
+FULL = Size(5, 1_000_000_000, 2000, 2000, 2000, 3600, 120, 20_000)
+QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 20, 2_000)
+TINY = Size(0, 100_000, 2, 2, 2, 12, 2, 4, with_peers=False)
 
 
 @dataclass(frozen=True)

@@ -292,6 +292,18 @@ def _frame_times(path: Path) -> Any:
         return np.sort([float(p.pts * p.time_base) for p in packets if p.pts is not None])
 
 
+def opencv_frames(film: str) -> None:
+    """Decode a film and shrink its pictures, and do nothing with them."""
+    import cv2
+
+    capture = cv2.VideoCapture(film)
+    n_frames = 0
+    while (found := capture.read())[0]:
+        cv2.resize(found[1], (64, 64), interpolation=cv2.INTER_AREA)
+        n_frames += 1
+    assert n_frames
+
+
 # Manifests ----------------------------------------------------------------------------------------
 
 
