@@ -79,3 +79,46 @@ def packed_sound(path: Path, codec: str, *, n_samples: int = 48_000, rate_hz: in
             container.mux(stream.encode(part))
         container.mux(stream.encode())
     return path
+
+
+def talkie(
+    path: Path,
+    stamps_ms: Iterable[int],
+    flashes: Iterable[int],
+    *,
+    sound_from_s: Fraction = Fraction(0),
+    sound_s: int = 10,
+    beeps_s: Iterable[float] = (),
+    codec: str = "pcm_s16le",
+    rate_hz: int = 16_000,
+) -> Path:
+    """Write a film with sound: white frames of these ranks, 20 ms beeps at these times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    white = set(flashes)
+    times = float(sound_from_s) + np.arange(sound_s * rate_hz) / rate_hz
+    sound = np.zeros(times.size, np.int16)
+    for beep in beeps_s:
+        inside = (times >= beep) & (times < beep + 0.02)
+        sound[inside] = (16_000 * np.cos(2 * np.pi * 1000 * (times[inside] - beep))).astype(
+            np.int16
+        )
+    with av.open(str(path), "w") as container:
+        picture = container.add_stream("mpeg4", rate=25)
+        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
+        picture.codec_context.time_base = Fraction(1, 1000)
+        voice = container.add_stream(codec, rate=rate_hz, layout="mono")
+        for rank, stamp in enumerate(stamps_ms):
+            grey = np.full((48, 64), 235 if rank in white else 40, np.uint8)
+            frame = av.VideoFrame.from_ndarray(grey, format="gray").reformat(format="yuv420p")
+            frame.pts, frame.time_base = stamp, Fraction(1, 1000)
+            container.mux(picture.encode(frame))
+        for begin in range(0, sound.size, 1024):
+            part = av.AudioFrame.from_ndarray(
+                sound[None, begin : begin + 1024], format="s16", layout="mono"
+            )
+            part.sample_rate, part.time_base = rate_hz, Fraction(1, rate_hz)
+            part.pts = round(sound_from_s * rate_hz) + begin
+            container.mux(voice.encode(part))
+        container.mux(picture.encode())
+        container.mux(voice.encode())
+    return path

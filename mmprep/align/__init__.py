@@ -9,6 +9,7 @@ Pure: streams and times in, arrays and counts out. The parts, in the order of us
     Ledger          Aligned ... -> Accounting               (`ledger`)
     place_events    Repaired events -> PlacedEvents         (`events`)
     find_drops      ranks and times of frames -> Drops      (`drops`)
+    read_log        frame log + ranks -> Logged             (`framelog`)
 
 Each part states its rules at its top.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from mmprep.align.drops import Drops, find_drops
 from mmprep.align.events import PlacedEvents, place_events
+from mmprep.align.framelog import NO_TIME, Logged, read_log
 from mmprep.align.ledger import Accounting, Ledger
 from mmprep.align.methods import METHODS, Aligned, default_method, resample
 from mmprep.align.order import UNREADABLE
@@ -35,6 +37,7 @@ from mmprep.align.windows import (
 __all__ = [
     "COVERS",
     "METHODS",
+    "NO_TIME",
     "ON_GAP",
     "UNREADABLE",
     "Accounting",
@@ -42,6 +45,7 @@ __all__ = [
     "Drops",
     "Kept",
     "Ledger",
+    "Logged",
     "PlacedEvents",
     "Repaired",
     "Repairs",
@@ -53,6 +57,7 @@ __all__ = [
     "keep_windows",
     "place_events",
     "plan_windows",
+    "read_log",
     "regular",
     "regular_data",
     "repair",

@@ -22,17 +22,19 @@ Rauch, Tung, Striebel, "Maximum likelihood estimates of linear dynamic systems",
 D. L. Mills, RFC 5905, "Network Time Protocol Version 4", section 10 (clock filter).
 """
 
-from mmprep.clock.fitting import fit, fit_exchanges, fit_fixes, frame_fixes
+from mmprep.clock.fitting import BOUND_SIGMAS, fit, fit_exchanges, fit_fixes, frame_fixes
 from mmprep.clock.model import (
     ClockModel,
     Segment,
     check_covers,
     from_json,
     identity,
+    on_reference,
     shifted,
 )
 
 __all__ = [
+    "BOUND_SIGMAS",
     "ClockModel",
     "Segment",
     "check_covers",
@@ -42,5 +44,6 @@ __all__ = [
     "frame_fixes",
     "from_json",
     "identity",
+    "on_reference",
     "shifted",
 ]

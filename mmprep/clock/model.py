@@ -353,6 +353,21 @@ def identity() -> ClockModel:
     return ClockModel((segment,), "none")
 
 
+def on_reference(times_ns: IntArray) -> ClockModel:
+    """Give the model of a frame log that no other stamp of the frames bears out.
+
+    Parameters
+    ----------
+    times_ns : [shape=(n,), int64, ns]
+        The logged times, on the reference clock: they stay, and nothing bounds their error.
+    """
+    begin_ns, end_ns = int(times_ns.min()), int(times_ns.max())
+    anchor = np.array([begin_ns])
+    nothing, unknown = np.zeros(1), np.full(1, np.nan)
+    segment = Segment(begin_ns, end_ns, anchor, anchor.copy(), nothing, unknown)
+    return ClockModel((segment,), "frames", n_fixes=times_ns.size)
+
+
 def shifted(model: ClockModel, offset_ns: int) -> ClockModel:
     """Move the session side of a model by a constant."""
     segments = tuple(replace(s, target_ns=s.target_ns + offset_ns) for s in model.segments)

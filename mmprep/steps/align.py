@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
@@ -321,7 +321,7 @@ def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Stre
         if not files.is_file(path):
             raise UsageError("does not exist", where=path)
         whole = str(Path(path).absolute())
-        found[name] = replace(found[name], clock=whole, clock_unit=unit or None)
+        found[name] = replace(found[name], clock=whole, clock_form="log", clock_unit=unit or None)
     for text in config.start:
         name, value = _of_stream(text, "--start", found)
         found[name] = replace(found[name], start_ns=_instant(value))
@@ -329,7 +329,17 @@ def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Stre
         name, value = _of_stream(text, "--latency", found)
         latency_ns = round(_signed(value, "--latency") * 10**6)
         found[name] = replace(found[name], latency_ns=latency_ns)
-    return found
+    return {name: _shared(spec, found.values()) for name, spec in found.items()}
+
+
+def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:
+    """Let what is said of the clock of a file's video hold for its sound, and the reverse."""
+    if spec.container is None or spec.clock is not None or spec.start_ns is not None:
+        return spec
+    for other in others:
+        if other.container == spec.container and other.clock is not None:
+            return replace(spec, clock=other.clock, clock_form=other.clock_form)
+    return spec
 
 
 def _of_stream(text: str, option: str, specs: Mapping[str, StreamSpec]) -> tuple[str, str]:
@@ -476,6 +486,7 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
     if record.valid is not None:
         raise UsageError("is aligned already", where=str(data.folder))
     path = data.folder / ref.path
+    source = _media(data, ref.extra.get("source", record.source), config)
     spec = StreamSpec(
         name,
         "table",
@@ -491,13 +502,12 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
     if ref.shard is None:
         if ref.extra.get("kind") != "video":
             return spec
-        source = ref.extra.get("source", record.source)
-        media, track = _media(data, source, config), ref.extra.get("track")
-        return replace(spec, kind="video", media=media, track=track)
+        return replace(spec, kind="video", media=source, track=ref.extra.get("track"))
     about = data.dataset.modalities[name]
     return replace(
         spec,
         form="shard",
+        media=source if about.kind in {"audio", "features"} else None,
         kind=KIND_OF_MODALITY.get(about.kind or "signal", "signal"),
         offset_s=ref.offset_s or 0.0,
         channels=about.channels or (),

@@ -24,13 +24,18 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 def write(findings: Findings, stream: str) -> None:
     """Write the clock evidence of an item, if it has any, to `tables/<stream>.clock/`."""
-    item = findings.item
-    if not item.spec["clock"]:
+    put(findings, stream, beside(findings.item))
+
+
+def beside(item: Item) -> Evidence | None:
+    """Read the clock evidence that lies beside an item."""
+    return clocklog.read(Path(clock_path(item))) if item.spec["clock"] else None
+
+
+def put(findings: Findings, stream: str, found: Evidence | None) -> None:
+    """Write clock evidence, if there is any, to `tables/<stream>.clock/`."""
+    if found is None:
         return
-    _write(findings, stream, clocklog.read(Path(clock_path(item))))
-
-
-def _write(findings: Findings, stream: str, found: Evidence) -> None:
     item = findings.item
     name = files.portable(f"tables/{stream}.clock/{item.id}.parquet")
     kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
@@ -50,8 +55,7 @@ def write_own(findings: Findings, own: str, stream: str) -> None:
     claim = msgspec.convert(spec["claim"], Claim)
     findings.clock = None
     found = reader.clock(claim, Path(spec["root"]), own, TextOptions())
-    if found is not None:
-        _write(findings, stream, found)
+    put(findings, stream, found)
 
 
 def clock_path(item: Item) -> str:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from mmprep import align
+from mmprep.errors import ClockError
 from mmprep.media import VideoTrack
 from mmprep.signals import Stream
-from mmprep.timebase import BoolArray, IntArray, rate_text
+from mmprep.timebase import BoolArray, Fixes, FrameLog, IntArray, rate_text
 
 MAX_LISTED = 500
 
@@ -84,6 +85,41 @@ def dropped(drops: align.Drops | None, origin_ns: int) -> Facts:
     return {"n_dropped": drops.n_dropped, "dropped": holes[:MAX_LISTED]}
 
 
+def paired(
+    found: FrameLog, frames: Stream, n_frames: int, where: str
+) -> tuple[align.Logged, Fixes]:
+    """Find the times that a log has for frames, and pair them with the container's stamps.
+
+    Raises
+    ------
+    ClockError
+        The log numbers other frames.
+    """
+    try:
+        logged = align.read_log(
+            found,
+            frames.data,
+            frames.stamps_ns,
+            n_frames=n_frames,
+            rate_hz=frames.nominal_rate_hz,
+        )
+    except ClockError as error:
+        raise ClockError(error.what, where=where, hint=error.hint) from error
+    known = logged.times_ns != align.NO_TIME
+    return logged, Fixes(frames.stamps_ns[known], logged.times_ns[known])
+
+
+def log(logged: align.Logged | None) -> Facts | None:
+    """Count what a log of all frames leaves out; null where there is none."""
+    if logged is None:
+        return None
+    return {
+        "n_absent": logged.n_absent,
+        "n_beyond": logged.n_beyond,
+        "n_repeated": logged.n_repeated,
+    }
+
+
 def drops_of(frames: Stream, times_ns: IntArray) -> align.Drops | None:
     """Find the dropped frames of a stream of ranks."""
     return align.find_drops(frames.data, times_ns, frames.nominal_rate_hz)
@@ -101,13 +137,22 @@ def notes(session: str, facts: Sequence[Facts]) -> list[str]:
     ]
 
 
+_LOG_LOSSES = {
+    "n_absent": "frames have no time in the frame log and are masked",
+    "n_beyond": "rows of the frame log name frames behind the last one",
+    "n_repeated": "rows of the frame log name a frame again",
+}
+
+
 def warnings(session: str, facts: Sequence[Facts]) -> list[str]:
-    """Say where a file holds other frames than it declares."""
-    return [
-        f"{session}: {name}: {counted(known)}"
-        for name, known in _videos(facts)
-        if "n_packets" in known and is_cut(known)
-    ]
+    """Say where a file holds other frames than it declares, or than its log names."""
+    found = []
+    for name, known in _videos(facts):
+        if "n_packets" in known and is_cut(known):
+            found.append(f"{session}: {name}: {counted(known)}")
+        counts = known["log"] or {}
+        found += [f"{session}: {name}: {n} {_LOG_LOSSES[key]}" for key, n in counts.items() if n]
+    return found
 
 
 def _videos(facts: Sequence[Facts]) -> Iterator[tuple[str, Facts]]:

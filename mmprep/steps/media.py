@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from mmprep import files, tables
-from mmprep.media import AudioReader, scan_video, tracks
+from mmprep.media import AudioReader, VideoTrack, scan_video, tracks
 from mmprep.steps import evidence, films, sounds, transcripts
 from mmprep.steps.findings import Findings
 from mmprep.steps.ragged import Kind, RaggedShards
 from mmprep.steps.tasks import Item, Job
-from mmprep.timebase import rate_text
+from mmprep.timebase import Fixes, FrameLog, rate_text
 
 
 def convert(job: Job) -> dict[str, Any]:
@@ -40,18 +40,36 @@ def convert(job: Job) -> dict[str, Any]:
 def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
     stream = item.spec["stream"]
     findings = Findings(job, item)
-    evidence.write(findings, stream)
     if item.spec["text"]:
         findings.text, findings.words = transcripts.read(Path(item.inputs[-1]))
     is_video = item.spec["kind"] == "video"
     kinds = {track.kind for track in tracks(item.inputs[0])} if is_video else {"audio"}
-    if kinds == {"audio"}:
-        _sound(findings, shards, "audio" if is_video and stream == "video" else stream)
+    if is_video and not ("audio" in kinds and "video" not in kinds):
+        _film(findings, shards, has_sound="audio" in kinds)
         return findings
-    _video(findings, stream)
-    if item.spec["sound"] and "audio" in kinds:
-        _sound(findings, shards, "audio" if stream == "video" else f"{stream}_audio")
+    clock = evidence.beside(item)
+    if isinstance(clock, FrameLog):
+        findings.notes.append("the frame log beside it says nothing of a sound")
+        clock = None
+    evidence.put(findings, stream, clock)
+    _sound(findings, shards, "audio" if is_video and stream == "video" else stream)
     return findings
+
+
+def _film(findings: Findings, shards: RaggedShards, *, has_sound: bool) -> None:
+    """Convert a video and its sound; a frame log tells the clock of both."""
+    item, stream = findings.item, findings.item.spec["stream"]
+    scan, clock = scan_video(item.inputs[0]), evidence.beside(item)
+    evidence.put(findings, stream, clock)
+    _video(findings, stream, scan)
+    pairs: Fixes | None = None
+    if isinstance(clock, FrameLog):
+        frames, where = films.stream(stream, scan), evidence.clock_path(item)
+        _, pairs = films.paired(clock, frames, scan.n_frames, where)
+    if item.spec["sound"] and has_sound:
+        name = "audio" if stream == "video" else f"{stream}_audio"
+        evidence.put(findings, name, pairs)
+        _sound(findings, shards, name)
 
 
 def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
@@ -93,8 +111,7 @@ def _compare(findings: Findings, reader: AudioReader) -> dict[str, int]:
     return {"n_decoded": decoded, "n_declared": declared}
 
 
-def _video(findings: Findings, stream: str) -> None:
-    scan = scan_video(findings.item.inputs[0])
+def _video(findings: Findings, stream: str, scan: VideoTrack) -> None:
     known, found = films.track(scan), films.stream(stream, scan)
     name = files.portable(f"tables/{stream}/{findings.item.id}.parquet")
     table = films.with_stamps(found, scan)

@@ -45,7 +45,7 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
-    opened = [streams.open_stream(spec_of(spec)) for spec in item.spec["streams"]]
+    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]])
     on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
     streams.check_related(on_clocks)
     notes: list[str] = []

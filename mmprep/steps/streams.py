@@ -29,7 +29,7 @@ from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.streamspec import StreamSpec
-from mmprep.timebase import NS_PER_S, Evidence, Fixes, IntArray
+from mmprep.timebase import NS_PER_S, Evidence, Fixes, FrameLog, IntArray
 
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
@@ -54,6 +54,8 @@ class Opened:
         What is known of a video track: see `films.track`.
     texts : tuple of str
         Columns that hold text, which no window can.
+    shift_ns : int
+        How far its own times were moved to a given start.
     """
 
     spec: StreamSpec
@@ -63,6 +65,7 @@ class Opened:
     scan: Any = None
     track: films.Facts | None = None
     texts: tuple[str, ...] = ()
+    shift_ns: int = 0
 
     @property
     def nominal_hz(self) -> Fraction | None:
@@ -100,20 +103,48 @@ def open_stream(spec: StreamSpec) -> Opened:
     opened = _FORMS.get(spec.form, _from_raw)(spec)
     if spec.start_ns is None:
         return opened
-    return _started(opened, spec.start_ns)
+    return _shifted(opened, _shift_ns(opened, spec.start_ns))
 
 
-def _started(opened: Opened, start_ns: int) -> Opened:
-    """Let a stream begin at a given time."""
+def open_all(specs: Sequence[StreamSpec]) -> list[Opened]:
+    """Read the streams of a session; a start that one track of a file is given moves all of it.
+
+    Raises
+    ------
+    DataError, UsageError
+        What the reader of a form raises.
+    """
+    opened = [open_stream(spec) for spec in specs]
+    moved = {
+        one.spec.container: one.shift_ns for one in opened if one.spec.container and one.shift_ns
+    }
+    return [
+        _shifted(one, moved[one.spec.container])
+        if one.spec.container in moved and one.spec.start_ns is None and one.spec.clock is None
+        else one
+        for one in opened
+    ]
+
+
+def _shift_ns(opened: Opened, start_ns: int) -> int:
+    """Say how far a stream must move to begin at a given time."""
     if opened.stream is None:
-        return replace(opened, first_ns=start_ns)
+        return start_ns - opened.first_ns
     stamps = opened.stream.stamps_ns
     usable = stamps[stamps != tables.NULL_STAMP_NS]
     if usable.size == 0 or opened.stream.absolute:
         raise DataError("has absolute stamps: it needs no --start", where=opened.spec.name)
-    moved = np.where(stamps == tables.NULL_STAMP_NS, stamps, stamps - usable[0] + start_ns)
-    stream = replace(opened.stream, stamps_ns=moved, absolute=start_ns >= UNIX_NS)
-    return replace(opened, stream=stream)
+    return start_ns - int(usable[0])
+
+
+def _shifted(opened: Opened, shift_ns: int) -> Opened:
+    if opened.stream is None:
+        return replace(opened, first_ns=opened.first_ns + shift_ns, shift_ns=shift_ns)
+    stamps = opened.stream.stamps_ns
+    moved = np.where(stamps == tables.NULL_STAMP_NS, stamps, stamps + shift_ns)
+    absolute = bool(moved.max(initial=0) >= UNIX_NS)
+    stream = replace(opened.stream, stamps_ns=moved, absolute=absolute)
+    return replace(opened, stream=stream, shift_ns=shift_ns)
 
 
 def _from_table(spec: StreamSpec) -> Opened:
@@ -181,12 +212,15 @@ class Clocked:
         Own clock to master.
     session : ClockModel, optional
         Session clock to master, where the session has another clock than the master's.
+    logged : Logged, optional
+        The times of a video's frames on the master's clock, from a log of all of them.
     """
 
     opened: Opened
     model: ClockModel
     fixes: Evidence | None
     session: ClockModel | None = None
+    logged: align.Logged | None = None
 
     @property
     def name(self) -> str:
@@ -222,16 +256,28 @@ class Clocked:
 
     def on_session(self, own_ns: IntArray) -> IntArray:
         """Map stamps in the order of recording to the session clock."""
-        times = self.model.apply_in_order(own_ns) - self.opened.spec.latency_ns
+        return self._from_master(self.model.apply_in_order(own_ns))
+
+    def _from_master(self, master_ns: IntArray) -> IntArray:
+        times = master_ns - self.opened.spec.latency_ns
         return times if self.session is None else self.session.invert(times)
 
     def lasting(self, own_ns: IntArray, durations_ns: IntArray) -> IntArray:
         """Say how long on the session clock what begins at some stamps lasts on its own clock."""
         segment = self.model.locate_in_order(own_ns)
         end = self.model.apply(own_ns + durations_ns, segment=segment)
-        end -= self.opened.spec.latency_ns
-        end = end if self.session is None else self.session.invert(end)
-        return np.asarray(end - self.on_session(own_ns))
+        return np.asarray(self._from_master(end) - self.on_session(own_ns))
+
+    def _row_times(self, stream: Stream) -> IntArray:
+        """Put each row on the session clock; those without a time are unreadable."""
+        times = np.full(stream.n_samples, align.UNREADABLE, dtype=np.int64)
+        if self.logged is not None:
+            known = self.logged.times_ns != align.NO_TIME
+            times[known] = self._from_master(self.logged.times_ns[known])
+        else:
+            known = stream.stamps_ns != tables.NULL_STAMP_NS
+            times[known] = self.on_session(stream.stamps_ns[known])
+        return times
 
     def repaired(self) -> align.Repaired:
         """Put the stream on the session clock and repair its stamps."""
@@ -248,11 +294,22 @@ class Clocked:
                 channels=spec.channels,
                 units=spec.units,
             )
-        stream = self.opened.stream
-        missing = stream.stamps_ns == tables.NULL_STAMP_NS
-        session = np.full(stream.n_samples, align.UNREADABLE, dtype=np.int64)
-        session[~missing] = self.on_session(stream.stamps_ns[~missing])
-        return align.repair(stream, session)
+        return align.repair(self.opened.stream, self._row_times(self.opened.stream))
+
+    @property
+    def stamp_bound_s(self) -> float:
+        """Bound what one stamp is off where the times of frames are those of a log.
+
+        Returns
+        -------
+        float [s]
+            3.5 standard deviations of the log about its own smooth curve, or what 99 % of it keep
+            within, whichever is more; 0 of other clocks.
+        """
+        p50_s, p99_s = self.model.residual_p50_s, self.model.residual_p99_s
+        if self.logged is None or p50_s is None or p99_s is None:
+            return 0.0
+        return max(clock.BOUND_SIGMAS * 1.4826 * p50_s, p99_s)
 
     def bound_at_s(self, session_ns: IntArray) -> NDArray[np.float64] | None:
         """Bound the clock's error at session times; None without evidence."""
@@ -286,14 +343,41 @@ def clocked(opened: Opened) -> Clocked:
         found = evidence.read(path)
     else:
         found = clocklog.read(path, spec.clock_unit)
-    stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
     where = f"{spec.name} and {path.name}"
+    if isinstance(found, FrameLog) and (spec.kind == "video" or spec.container is not None):
+        return _by_frames(opened, found, where)
+    stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
     if isinstance(found, Fixes) and found.device_ns.size == 1:
         shift_ns = int(found.reference_ns[0] - found.device_ns[0])
         return Clocked(opened, clock.shifted(clock.identity(), shift_ns), found)
     model = clock.fit(found, stamps_ns=stamps, where=where)
     clock.check_covers(model, stamps, where)
     return Clocked(opened, model, found)
+
+
+def _by_frames(opened: Opened, log: FrameLog, where: str) -> Clocked:
+    """Take the times of a video's frames from a log of them, those of its sound from the frames."""
+    frames, n_frames = _frames_of(opened)
+    logged, pairs = films.paired(log, frames, n_frames, where)
+    is_dense = logged.is_dense and opened.spec.kind == "video"
+    try:
+        model = replace(clock.fit(pairs, where=where), method="frames")
+    except ClockError:
+        if not is_dense:
+            raise
+        model = clock.on_reference(pairs.reference_ns)
+    return Clocked(opened, model, pairs, logged=logged if is_dense else None)
+
+
+def _frames_of(opened: Opened) -> tuple[Stream, int]:
+    """Give the ranks of a file's frames with their own stamps, and the count of its packets."""
+    if opened.spec.kind == "video" and opened.stream is not None:
+        ranks = opened.stream.data
+        known = (opened.track or {}).get("n_packets")
+        return opened.stream, known or int(ranks.max(initial=-1)) + 1
+    scan = media.scan_video(opened.spec.container or opened.spec.path)
+    frames = films.stream(opened.spec.name, scan)
+    return replace(frames, stamps_ns=frames.stamps_ns + opened.shift_ns), scan.n_frames
 
 
 def on_clock_of(streams: Sequence[Clocked], name: str | None) -> list[Clocked]:

@@ -24,7 +24,9 @@ class StreamSpec:
     kind : str
         `signal`, `audio`, `video` or `events`.
     path : str
-        What is read; for a video table also `media`, the file that holds the frames.
+        What is read.
+    media : str, optional
+        Of what `convert` made: the file that it comes from, which has the pictures of a video.
     clock, clock_form : str, optional
         Clock evidence: its file, and whether that is a `table` of ours or a `log`.
     start_ns : int, optional
@@ -61,6 +63,11 @@ class StreamSpec:
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None
     track: dict[str, Any] | None = None
+
+    @property
+    def container(self) -> str | None:
+        """The file on whose time line the stream is, if it came from a sound or video file."""
+        return self.path if self.form in {"video", "audio"} else self.media
 
     @property
     def nominal_hz(self) -> Fraction | None:

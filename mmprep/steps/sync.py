@@ -66,6 +66,7 @@ def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
     return {
         **(modality.clocked.opened.track or {}),
         **films.dropped(drops, plan.origin_ns),
+        "log": films.log(modality.clocked.logged),
     }
 
 

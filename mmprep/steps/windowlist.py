@@ -67,6 +67,8 @@ def _bounds(modality: Modality, plan: align.WindowPlan, numbers: IntArray) -> li
     bound = modality.clocked.bound_at_s(plan.edges_ns(numbers).reshape(-1))
     if bound is None:
         return [None] * len(numbers)
+    if not modality.repaired.repairs.is_dejittered:
+        bound = bound + modality.clocked.stamp_bound_s
     worst = bound.reshape(-1, 2).max(axis=1)
     return [round(value, 9) if np.isfinite(value) else None for value in worst.tolist()]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mmprep import run_align, run_convert
+from mmprep import open_dataset, run_align, run_convert
 from mmprep.errors import UsageError
 from mmprep.manifest.codec import read_manifest
 from mmprep.steps.inspect import inspect
 from tests.conftest import ROOT
-from tests.raw import film
+from tests.raw import film, talkie
 
 TRUTH = json.loads((ROOT / "sample_data/amigos/truth.json").read_text())["sessions"]
 SERIAL = {"engine": "serial"}
@@ -167,3 +169,176 @@ def test_cut_video_is_aligned_as_far_as_it_goes(shared, tmp_path, mmprep):
     known = video_in(tmp_path / "out")
     assert (known["n_declared"], known["n_packets"], known["n_damaged"]) == (300, 180, 1)
     assert len(list(read_manifest(tmp_path / "out/manifest.jsonl"))) == 5
+
+
+# Frame logs ---------------------------------------------------------------------------------------
+
+EPOCH_NS = 1_700_000_000 * 10**9
+
+
+def framelog(path: Path, frames, times_ns) -> Path:
+    """Write a frame log in Unix seconds, all digits."""
+    rows = zip(map(int, frames), map(int, times_ns), strict=True)
+    lines = [f"{k}\t{t // 10**9}.{t % 10**9:09d}" for k, t in rows]
+    path.write_text("\n".join(["frame\ttime_s", *lines, ""]))
+    return path
+
+
+def uneven_ns(n: int, seed: int = 0) -> np.ndarray:
+    """Times of a camera that follows the light: 20 to 60 ms apart."""
+    return EPOCH_NS + np.cumsum(np.random.default_rng(seed).integers(20, 61, n)) * 10**6
+
+
+def stream_in(folder: Path, name: str, session: str = "session") -> dict:
+    streams = json.loads((folder / f"sync/{session}.json").read_text())["streams"]
+    return next(stream for stream in streams if stream["name"] == name)
+
+
+def grid_ns(folder: Path, n: int, rate_hz: int, session: str = "session") -> np.ndarray:
+    origin_ns = json.loads((folder / f"sync/{session}.json").read_text())["origin_on_clock_ns"]
+    return origin_ns + np.rint(np.arange(n) * 1e9 / rate_hz).astype(np.int64)
+
+
+def joined(folder: Path, name: str) -> np.ndarray:
+    return np.concatenate([row[name] for row in open_dataset(folder, fill="nan")])
+
+
+@pytest.mark.parametrize("way", ["raw", "data set"])
+def test_frames_have_the_times_of_their_log_not_of_the_container(tmp_path, way):
+    path = film(tmp_path / "in/v.mp4", range(0, 12_000, 40))
+    times = uneven_ns(300)
+    log = framelog(tmp_path / "in/v.frames.tsv", range(300), times)
+    options = {"rate": "25", "output": tmp_path / "out", **SERIAL}
+    session = "session" if way == "raw" else converted(tmp_path / "in", tmp_path / "c").session
+    if way == "raw":
+        run_align(video=str(path), clock=(f"video={log}",), **options)
+    else:
+        run_align(tmp_path / "c", **options)
+    ranks, valid = joined(tmp_path / "out", "video"), joined(tmp_path / "out", "video.valid")
+    distance = np.abs(times[None] - grid_ns(tmp_path / "out", ranks.size, 25, session)[:, None])
+    assert valid.mean() > 0.7
+    np.testing.assert_array_equal(ranks[valid], distance.argmin(axis=1)[valid])
+    assert distance.min(axis=1)[valid].max() <= 20.5e6
+    assert stream_in(tmp_path / "out", "video", session)["moved_max_s"] == 0
+
+
+def test_frames_without_a_time_in_the_log_are_masked_and_counted(tmp_path, mmprep):
+    path = film(tmp_path / "v.mp4", range(0, 8000, 40))
+    kept = np.setdiff1d(np.arange(205), [*range(50, 60), 100])
+    log = framelog(tmp_path / "v.frames.tsv", kept, EPOCH_NS + kept * 40_000_000)
+    args = ("--video", path, "--clock", f"video={log}", "-o", tmp_path / "out")
+    done = mmprep("align", *args, "--engine", "serial")
+    assert "warning: session: video: 11 frames have no time in the frame log" in done.err
+    assert "warning: session: video: 5 rows of the frame log name frames behind" in done.err
+    known = stream_in(tmp_path / "out", "video")
+    assert known["video"]["log"] == {"n_absent": 11, "n_beyond": 5, "n_repeated": 0}
+    assert (known["accounting"]["in"], known["accounting"]["corrupt"]) == (200, 11)
+    ranks, valid = joined(tmp_path / "out", "video"), joined(tmp_path / "out", "video.valid")
+    wanted = np.setdiff1d(np.arange(200), [*range(50, 60), 100])
+    np.testing.assert_array_equal(ranks[valid], wanted)
+    np.testing.assert_array_equal(np.flatnonzero(valid), wanted)
+
+
+def test_log_needs_no_relation_to_the_rate_of_the_container(tmp_path):
+    path = film(tmp_path / "v.mp4", range(0, 8000, 40))  # made at 15 Hz, written as 25
+    times = EPOCH_NS + np.rint(np.arange(200) * 1e9 / 15).astype(np.int64)
+    log = framelog(tmp_path / "v.frames.tsv", range(200), times)
+    run_align(output=tmp_path / "o", video=str(path), clock=(f"video={log}",), rate="15", **SERIAL)
+    assert joined(tmp_path / "o", "video").tolist() == list(range(195))
+    known = stream_in(tmp_path / "o", "video")
+    assert known["effective_rate_hz"] == pytest.approx(15, abs=1e-6)
+    assert (known["clock"]["method"], known["clock"]["bound_s"]) == ("frames", None)
+
+
+def test_sparse_log_is_evidence_of_the_clock(tmp_path):
+    path = film(tmp_path / "v.mp4", range(0, 8000, 40))
+    some = np.arange(0, 200, 25)
+    log = framelog(tmp_path / "v.frames.tsv", some, EPOCH_NS + some * 40_001_000)
+    run_align(output=tmp_path / "o", video=str(path), clock=(f"video={log}",), rate="25", **SERIAL)
+    known = stream_in(tmp_path / "o", "video")
+    assert (known["video"]["log"], known["clock"]["n_fixes"]) == (None, 8)
+    assert known["accounting"]["corrupt"] == 0
+    assert known["effective_rate_hz"] == pytest.approx(25 / 1.000025, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_bound_of_logged_frames_holds_for_each_of_them(tmp_path, seed):
+    path, true = film(tmp_path / "v.mkv", range(0, 16_000, 40)), uneven_ns(400, seed)
+    noise = np.random.default_rng(seed).normal(0, 1e6, 400).astype(np.int64)
+    log = framelog(tmp_path / "v.frames.tsv", range(400), true + noise)
+    run_align(output=tmp_path / "out", video=str(path), clock=(f"video={log}",), **SERIAL)
+    bounds = [r.bound_s["video"] for r in read_manifest(tmp_path / "out/manifest.jsonl")]
+    assert min(bounds) >= np.abs(noise).max() / 1e9
+
+
+def test_even_log_loses_its_jitter_by_the_rules_of_any_stream(tmp_path):
+    path = film(tmp_path / "v.mp4", range(0, 40_000, 40))
+    true = EPOCH_NS + np.arange(1000) * 40_001_000
+    noise = np.random.default_rng(5).normal(0, 1e6, 1000).astype(np.int64)
+    log = framelog(tmp_path / "v.frames.tsv", range(1000), true + noise)
+    run_align(output=tmp_path / "out", video=str(path), clock=(f"video={log}",), **SERIAL)
+    known = stream_in(tmp_path / "out", "video")
+    assert known["repairs"]["is_dejittered"]
+    assert known["effective_rate_hz"] == pytest.approx(25 / 1.000025, rel=1e-5)
+    assert 1e-3 < known["moved_max_s"] < 6e-3
+
+
+@pytest.mark.parametrize("where", ["align", "convert"])
+def test_log_of_another_video_is_refused_by_name(tmp_path, mmprep, where):
+    path = film(tmp_path / "in/v.mp4", range(0, 4000, 40))
+    log = framelog(tmp_path / "in/v.frames.tsv", range(1, 101), uneven_ns(100))
+    named = ("--video", path, "--clock", f"video={log}") if where == "align" else (path,)
+    done = mmprep(where, *named, "-o", tmp_path / "out", "--engine", "serial")
+    assert done.code == 3
+    assert "v.frames.tsv: the frame log names frames 1 to 100, the video has 100" in done.err
+    assert "number frames from 0 in the order of presentation" in done.err
+
+
+@pytest.mark.parametrize("way", ["raw", "data set"])
+def test_sound_of_a_video_follows_its_frame_log(tmp_path, way):
+    """The camera's clock runs 200 ppm slow, and log and container start 3 s apart."""
+    path = talkie(
+        tmp_path / "in/v.mkv",
+        range(500, 30_500, 40),
+        (),
+        sound_from_s=Fraction(1, 4),
+        sound_s=30,
+        beeps_s=(2, 29),
+    )
+    frames = np.arange(750)
+    log = framelog(tmp_path / "in/v.frames.tsv", frames, EPOCH_NS + frames * 40_008_000)
+    if way == "raw":
+        audio, clock = f"audio={path}#audio", (f"video={log}",)
+        options = {"video": str(path), "stream": (audio,), "clock": clock}
+        run_align(output=tmp_path / "out", **options, **SERIAL)
+        session = "session"
+    else:
+        session = converted(tmp_path / "in", tmp_path / "c").session
+        run_align(tmp_path / "c", output=tmp_path / "out", **SERIAL)
+    sound = np.abs(joined(tmp_path / "out", "audio"))
+    loud = np.flatnonzero(sound > 0.3)
+    starts = loud[np.insert(np.diff(loud) > 4000, 0, True)]
+    times = grid_ns(tmp_path / "out", sound.size, 16_000, session)[starts]
+    expected = EPOCH_NS + np.rint((np.array([2, 29]) - 0.5) * 1.0002e9)
+    np.testing.assert_allclose(times, expected, atol=1e5)
+
+
+def test_start_of_a_video_moves_its_sound_with_it(tmp_path):
+    path = talkie(tmp_path / "v.mkv", range(500, 10_500, 40), (), sound_from_s=Fraction(1, 4))
+    options = {"video": str(path), "stream": (f"audio={path}#audio",), "cover": "union"}
+    run_align(output=tmp_path / "out", start=("video=1700000000",), **options, **SERIAL)
+    assert stream_in(tmp_path / "out", "video")["coverage_s"][0] == 0.25
+    assert stream_in(tmp_path / "out", "audio")["coverage_s"][0] == 0
+    assert grid_ns(tmp_path / "out", 1, 1)[0] == EPOCH_NS - 250_000_000
+
+
+def test_clock_log_can_be_given_to_a_data_set(sample, tmp_path):
+    source = ROOT / "sample_data/amigos/P01/V01_video.mp4"
+    log = source.with_name("V01_video.ptp.tsv")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/v.mp4").symlink_to(source)
+    converted(tmp_path / "in", tmp_path / "c")
+    run_align(tmp_path / "c", output=tmp_path / "out", clock=(f"video={log}",), **SERIAL)
+    wanted = stream_in(sample / "amigos/aligned", "video", "P01/V01")["clock"]
+    for name in ("video", "audio"):
+        assert stream_in(tmp_path / "out", name, "in")["clock"] == wanted
