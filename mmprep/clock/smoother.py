@@ -1,18 +1,24 @@
 """The smoother of two states, offset and drift, on scalars.
 
 The state (offset, drift) moves over a step dt by F = [[1, dt], [0, 1]] with the process noise
-Q = walk * [[dt^3 / 3, dt^2 / 2], [dt^2 / 2, dt]]; a fix shows the offset. A loop over Python floats
-beats arrays of two, and gives the same bits on every machine.
+Q = walk * [[dt^3 / 3, dt^2 / 2], [dt^2 / 2, dt]]; a fix shows the offset. A loop over scalars beats
+arrays of two, and gives the same bits on every machine, compiled (`_smoother.c`) or not.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from mmprep.timebase import FloatArray
+
+try:
+    from mmprep.clock import _smoother
+except ImportError:  # installed without a compiler
+    _smoother = None  # type: ignore[assignment]
 
 DRIFT_PRIOR = 1e-3  # s/s around the common line
 DRIFT_RESET = 20e-6  # s/s, what a reset may change about the drift
@@ -21,6 +27,7 @@ OFFSET_PRIOR_S2 = 1.0
 WALKS = tuple(math.pow(10, power) for power in range(-19, -5))
 FINE_STEPS = tuple(math.pow(10, power / 4) for power in range(-2, 3))
 STEADIER = 0.35  # log-likelihood a decade by which the steadier of two walks is preferred
+PRIORS = (OFFSET_PRIOR_S2, DRIFT_PRIOR**2, DRIFT_RESET**2)
 UNLIKELY = 0.005  # share of a walk that isn't worth smoothing
 
 State: TypeAlias = tuple[float, float, float, float, float]  # offset, drift, p00, p01, p11
@@ -94,6 +101,17 @@ def filtered(series: Series, weight: list[float], walk: float) -> tuple[list[Sta
 
 def smoothed(series: Series, weight: list[float], walk: float) -> Smooth:
     """Run the filter forth and the Rauch-Tung-Striebel pass back."""
+    if _smoother is None:
+        states = smoothed_slowly(series, weight, walk)
+    else:
+        states = np.empty((len(weight), 5))
+        _smoother.smooth(_table(series, weight), walk, PRIORS, states)
+    offset, drift, p00, _, p11 = states.T
+    return Smooth(offset, drift, np.maximum(p00, 0), np.maximum(p11, 0))
+
+
+def smoothed_slowly(series: Series, weight: list[float], walk: float) -> FloatArray:
+    """Give the smoothed states, [shape=(n, 5), float64]."""
     states, _ = filtered(series, weight, walk)
     later = states[-1]
     smooth = [later]
@@ -101,8 +119,7 @@ def smoothed(series: Series, weight: list[float], walk: float) -> Smooth:
         step_s, keep = series.step_s[k + 1], series.keep[k + 1]
         later = _back(states[k], later, step_s, keep, walk * series.loose[k + 1])
         smooth.append(later)
-    offset, drift, p00, _, p11 = np.array(smooth[::-1]).T
-    return Smooth(offset, drift, np.maximum(p00, 0), np.maximum(p11, 0))
+    return np.array(smooth[::-1])
 
 
 def _back(state: State, later: State, step_s: float, keep: float, walk: float) -> State:
@@ -127,10 +144,22 @@ def _back(state: State, later: State, step_s: float, keep: float, walk: float) -
     )
 
 
-def _score(series: Series, weight: list[float], walk: float) -> float:
-    """Give the log-likelihood of a walk, with a preference for steady clocks."""
-    _, likelihood = filtered(series, weight, walk)
-    return likelihood - STEADIER * math.log10(walk)
+def _table(series: Series, weight: list[float]) -> FloatArray:
+    return np.array([*series, weight])
+
+
+def _scores(series: Series, weight: list[float]) -> Callable[[float], float]:
+    """Give the log-likelihood of walks, with a preference for steady clocks."""
+    table = _table(series, weight)
+
+    def score(walk: float) -> float:
+        if _smoother is None:
+            _, likelihood = filtered(series, weight, walk)
+        else:
+            likelihood = _smoother.likelihood(table, walk, PRIORS)
+        return likelihood - STEADIER * math.log10(walk)
+
+    return score
 
 
 def likely_walk(series: Series, weight: list[float], near: float | None = None) -> float:
@@ -138,9 +167,10 @@ def likely_walk(series: Series, weight: list[float], near: float | None = None) 
 
     Only walks within half a decade of `near` are tried if it is given.
     """
-    best = near or max(WALKS, key=lambda walk: _score(series, weight, walk))
+    score = _scores(series, weight)
+    best = near or max(WALKS, key=score)
     fine = {max(best * factor, WALKS[0]): None for factor in FINE_STEPS}
-    return max(fine, key=lambda walk: _score(series, weight, walk))
+    return max(fine, key=score)
 
 
 def mixed(series: Series, weight: list[float]) -> tuple[Smooth, float]:
@@ -150,7 +180,7 @@ def mixed(series: Series, weight: list[float]) -> tuple[Smooth, float]:
     the walks differ by.
     """
     walks = [walk * half for walk in WALKS for half in (1.0, math.sqrt(10))]
-    score = np.array([_score(series, weight, walk) for walk in walks])
+    score = np.array([*map(_scores(series, weight), walks)])
     share = np.exp(score - score.max())
     chosen = np.flatnonzero(share > UNLIKELY * share.sum())
     share = share[chosen] / share[chosen].sum()

@@ -273,7 +273,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
     if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
         raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
     if part and form not in {"video", "audio"}:
-        _check_part(path, form, part)
+        _check_part(path, part)
     kind = given.get("kind") or (form if form in {"video", "audio"} else "signal")
     if kind not in KINDS:
         raise UsageError(f"kind {kind!r} is none of {', '.join(KINDS)}", where="--stream")
@@ -298,18 +298,17 @@ def _form(path: str, part: str, kind: str | None) -> str:
         if wanted not in {"video", "audio"}:
             raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
         return wanted
-    # The readers of raw files load pyarrow, which those who align data sets plan without.
-    from mmprep.steps.claims import reader_of
-
-    return reader_of(Path(path))
+    return "raw"
 
 
-def _check_part(path: str, form: str, part: str) -> None:
+def _check_part(path: str, part: str) -> None:
     """Refuse `FILE#STREAM` where the file has no such stream."""
+    # Loads the readers, and they pyarrow: plans of other streams do without.
     from mmprep.sources.base import TextOptions
+    from mmprep.steps.claims import reader_of
     from mmprep.steps.rawparts import own_name
 
-    own_name(form, Path(path), part, TextOptions())
+    own_name(reader_of(Path(path)), Path(path), part, TextOptions())
 
 
 def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:

@@ -27,7 +27,7 @@ from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts
-from mmprep.steps.claims import TABLE_READERS
+from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, Evidence, Fixes, FrameLog, IntArray
 
@@ -100,6 +100,8 @@ def open_stream(spec: StreamSpec) -> Opened:
     DataError, UsageError
         What the reader of its form raises.
     """
+    if spec.form == "raw":
+        spec = replace(spec, form=reader_of(Path(spec.path)))
     opened = _FORMS.get(spec.form, _from_raw)(spec)
     if spec.start_ns is None:
         return opened

@@ -20,7 +20,8 @@ class StreamSpec:
     name : str
         Its modality in the aligned data set.
     form : str
-        `table`, `shard`, `video` or `audio`, or the reader of a raw file: what the path is.
+        `table`, `shard`, `video` or `audio`: what the path is; `raw`, or the reader of a raw file
+        once it is known.
     kind : str
         `signal`, `audio`, `video` or `events`.
     path : str
