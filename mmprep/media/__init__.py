@@ -23,6 +23,7 @@ from mmprep.media.audio import (
     decode_audio,
 )
 from mmprep.media.encode import write_audio
+from mmprep.media.frozen import Watch
 from mmprep.media.headers import is_sound
 from mmprep.media.tracks import PLAYABLE, Track, find_track, tracks
 from mmprep.media.video import (
@@ -42,6 +43,7 @@ __all__ = [
     "AudioReader",
     "Track",
     "VideoTrack",
+    "Watch",
     "audio_blocks",
     "audio_info",
     "decodable_ranks",

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
 from mmprep.media.files import MediaPath, as_fraction, ffmpeg_errors, nth_stream, opened
+from mmprep.media.frozen import Watch
 from mmprep.timebase import NS_PER_S, BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -311,6 +312,7 @@ def read_frames(
     track: int = 0,
     scan: VideoTrack | None = None,
     threads: int = 1,
+    watch: Watch | None = None,
 ) -> Iterator[tuple[int, Pixels]]:
     """Decode chosen frames, forward, each once.
 
@@ -331,6 +333,8 @@ def read_frames(
         What `scan_video` gave for this track, to save the scan.
     threads : int
         Decoder threads.
+    watch : Watch, optional
+        Sees every frame that is decoded on the way.
 
     Yields
     ------
@@ -346,16 +350,21 @@ def read_frames(
     """
     known = scan if scan is not None else scan_video(path, track=track)
     convert = _converter(size, gray=gray, fit=fit)
-    for rank, frame in _frames(path, known, _wanted(ranks, known, path), threads):
+    for rank, frame in _frames(path, known, _wanted(ranks, known, path), threads, watch):
         with ffmpeg_errors(path):
             pixels = convert(frame)
         yield rank, pixels
 
 
 def decodable_ranks(
-    path: MediaPath, *, track: int = 0, scan: VideoTrack | None = None, threads: int = 1
+    path: MediaPath,
+    *,
+    track: int = 0,
+    scan: VideoTrack | None = None,
+    threads: int = 1,
+    watch: Watch | None = None,
 ) -> IntArray:
-    """Decode a whole track and tell which frames came out.
+    """Decode a whole track and tell which frames came out; the parameters are as in read_frames.
 
     Returns
     -------
@@ -364,7 +373,8 @@ def decodable_ranks(
     """
     known = scan if scan is not None else scan_video(path, track=track)
     wanted = np.arange(known.n_frames)
-    return np.array([rank for rank, _ in _frames(path, known, wanted, threads)], dtype=np.int64)
+    frames = _frames(path, known, wanted, threads, watch)
+    return np.array([rank for rank, _ in frames], dtype=np.int64)
 
 
 def _wanted(ranks: Iterable[int] | IntArray, known: VideoTrack, path: MediaPath) -> IntArray:
@@ -379,7 +389,11 @@ def _wanted(ranks: Iterable[int] | IntArray, known: VideoTrack, path: MediaPath)
 
 
 def _frames(
-    path: MediaPath, known: VideoTrack, wanted: IntArray, threads: int
+    path: MediaPath,
+    known: VideoTrack,
+    wanted: IntArray,
+    threads: int,
+    watch: Watch | None = None,
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Decode the wanted ranks, seeking to a key frame wherever that saves N_SEEK frames."""
     with opened(path) as container, ffmpeg_errors(path):
@@ -390,19 +404,21 @@ def _frames(
         for key, segment in _segments(known, wanted):
             if key:
                 container.seek(int(known.pts[key]), stream=stream, backward=True)
-            frames = _ranked(container, stream, known)
+            frames = _ranked(container, stream, known, watch)
             first = next(frames, None)
             if key and (first is None or first[0] > segment[0]):
                 # The index pointed behind the frame: decode from the beginning.
-                frames, first = _reopened(path, known, threads), None
+                frames, first = _reopened(path, known, threads, watch), None
             yield from _picked(first, frames, segment)
 
 
-def _reopened(path: MediaPath, known: VideoTrack, threads: int) -> Iterator[tuple[int, VideoFrame]]:
+def _reopened(
+    path: MediaPath, known: VideoTrack, threads: int, watch: Watch | None
+) -> Iterator[tuple[int, VideoFrame]]:
     with opened(path) as container, ffmpeg_errors(path):
         stream = nth_stream(container, "video", known.track, path)
         stream.codec_context.thread_count = threads
-        yield from _ranked(container, stream, known)
+        yield from _ranked(container, stream, known, watch)
 
 
 def _segments(known: VideoTrack, wanted: IntArray) -> Iterator[tuple[int, IntArray]]:
@@ -422,7 +438,7 @@ def _segments(known: VideoTrack, wanted: IntArray) -> Iterator[tuple[int, IntArr
 
 
 def _ranked(
-    container: InputContainer, stream: Any, known: VideoTrack
+    container: InputContainer, stream: Any, known: VideoTrack, watch: Watch | None
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Decode on from here; give each frame with its rank."""
     rank = -1
@@ -431,6 +447,8 @@ def _ranked(
             rank = _rank(frame, rank, known)
             if rank >= known.n_frames:
                 return
+            if watch is not None and not frame.is_corrupt:
+                watch.see(rank, frame)
             yield rank, frame
 
 

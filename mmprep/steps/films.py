@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from mmprep import align
 from mmprep.errors import ClockError
 from mmprep.media import VideoTrack
 from mmprep.signals import Stream
-from mmprep.timebase import BoolArray, Fixes, FrameLog, IntArray, rate_text
+from mmprep.timebase import BoolArray, Fixes, FloatArray, FrameLog, IntArray, rate_text
+
+if TYPE_CHECKING:  # it needs the streams, and they this
+    from mmprep.steps.pixels import Pixels
 
 MAX_LISTED = 500
 
@@ -85,6 +88,35 @@ def dropped(drops: align.Drops | None, origin_ns: int) -> Facts:
     return {"n_dropped": drops.n_dropped, "dropped": holes[:MAX_LISTED]}
 
 
+def decoded(pixels: Pixels | None, ranks: IntArray, seconds: FloatArray) -> Facts:
+    """Say what decoding has shown: frames that did not come, stretches without change.
+
+    Parameters
+    ----------
+    ranks, seconds : [shape=(n,)]
+        Frames in order of rank, and their times from the origin.
+    """
+    if pixels is None:
+        return dict.fromkeys(("n_decoded", "n_undecodable", "n_frozen", "frozen"))
+    still = pixels.watch.stretches(pixels.scan.times_ns, pixels.scan.is_key)
+    spans = np.round(np.interp(still, ranks, seconds), 9).tolist()
+    rows = zip(still.tolist(), spans, strict=True)
+    return {
+        "n_decoded": pixels.watch.n_decoded,
+        "n_undecodable": len(pixels.lost),
+        "n_frozen": frames_in(still),
+        "frozen": [
+            {"first": first, "last": last, "begin_s": begin_s, "end_s": end_s}
+            for (first, last), (begin_s, end_s) in rows
+        ][:MAX_LISTED],
+    }
+
+
+def frames_in(stretches: IntArray) -> int:
+    """Count the frames of stretches from a first to a last one each."""
+    return int((stretches[:, 1] - stretches[:, 0] + 1).sum())
+
+
 def paired(
     found: FrameLog, frames: Stream, n_frames: int, where: str
 ) -> tuple[align.Logged, Fixes]:
@@ -129,14 +161,16 @@ def drops_of(frames: Stream, times_ns: IntArray) -> align.Drops | None:
 
 
 def notes(session: str, facts: Sequence[Facts]) -> list[str]:
-    """Say how many frames the cameras dropped."""
+    """Say how many frames the cameras dropped, and how many show a picture that stands still."""
     return [
-        f"{session}: {name}: {known['n_dropped']} frames never came, see `dropped` in sync/"
+        f"{session}: {name}: {known[f'n_{key}']} frames {what}, see `{key}` in sync/"
         for name, known in _videos(facts)
-        if known["n_dropped"]
+        for key, what in _NOTED.items()
+        if known[f"n_{key}"]
     ]
 
 
+_NOTED = {"dropped": "never came", "frozen": "of a picture that stands still"}
 _LOG_LOSSES = {
     "n_absent": "frames have no time in the frame log and are masked",
     "n_beyond": "rows of the frame log name frames behind the last one",
@@ -150,6 +184,8 @@ def warnings(session: str, facts: Sequence[Facts]) -> list[str]:
     for name, known in _videos(facts):
         if "n_packets" in known and is_cut(known):
             found.append(f"{session}: {name}: {counted(known)}")
+        if known["n_undecodable"]:
+            found.append(f"{session}: {name}: {known['n_undecodable']} frames can't be decoded")
         counts = known["log"] or {}
         found += [f"{session}: {name}: {n} {_LOG_LOSSES[key]}" for key, n in counts.items() if n]
     return found

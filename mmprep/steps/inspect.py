@@ -31,7 +31,7 @@ from mmprep.timebase import NS_PER_S, rate, rate_number
 
 Facts = dict[str, Any]
 
-DECODED = frozenset({"n_decoded"})
+DECODED = frozenset({"n_decoded", "n_frozen"})
 """What is known of a video only once it is decoded."""
 
 MAX_THREADS = 8
@@ -184,14 +184,23 @@ def _video_stream(path: Path, number: int, *, decodes: bool) -> Facts:
         **films.track(scan),
         "n_decoded": None,
         "n_dropped": None if drops is None else drops.n_dropped,
+        "n_frozen": None,
         "is_variable": scan.is_variable,
         "start_s": scan.start_s,
         "duration_s": scan.duration_s,
     }
     if decodes:
-        ranks = media.decodable_ranks(path, track=number, scan=scan, threads=_threads())
-        facts["n_decoded"] = int(ranks.size)
+        facts |= _decoded(path, scan)
     return facts
+
+
+def _decoded(path: Path, scan: media.VideoTrack) -> Facts:
+    watch = media.Watch()
+    ranks = media.decodable_ranks(
+        path, track=scan.track, scan=scan, threads=_threads(), watch=watch
+    )
+    still = watch.stretches(scan.times_ns, scan.is_key)
+    return {"n_decoded": int(ranks.size), "n_frozen": films.frames_in(still)}
 
 
 def _threads() -> int:

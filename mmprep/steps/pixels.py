@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +23,19 @@ class Pixels:
     path : str
         The file.
     size : (width, height)
+    watch : Watch
+        Sees every frame that is decoded.
+    lost : set of int
+        Ranks that were asked for and did not come out of the decoder.
     """
 
     path: str
     size: tuple[int, int]
     gray: bool
     fit: str
-    scan: Any
+    scan: media.VideoTrack
+    watch: media.Watch = field(default_factory=media.Watch)
+    lost: set[int] = field(default_factory=set)
     _feed: Iterator[tuple[int, NDArray[np.uint8]]] | None = None
     _cache: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _read_to: int = -1
@@ -77,6 +82,7 @@ class Pixels:
             picture = self._cache.get(int(ranks[index]))
             if picture is None:
                 found[index] = False
+                self.lost.add(int(ranks[index]))
             else:
                 pictures[index] = picture
         return pictures, found
@@ -90,7 +96,13 @@ class Pixels:
         if self._feed is None:
             rest = range(wanted[0], self.scan.n_frames)
             self._feed = media.read_frames(
-                self.path, rest, self.size, gray=self.gray, fit=self.fit, scan=self.scan
+                self.path,
+                rest,
+                self.size,
+                gray=self.gray,
+                fit=self.fit,
+                scan=self.scan,
+                watch=self.watch,
             )
         while self._read_to < wanted[-1]:
             rank, picture = next(self._feed, (self.scan.n_frames, None))

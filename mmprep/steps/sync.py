@@ -16,7 +16,7 @@ import numpy as np
 from mmprep import align
 from mmprep.steps import films
 from mmprep.steps.modality import Modality
-from mmprep.timebase import Evidence, Exchanges, Fixes, rate_text
+from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, rate_text
 
 MAX_LISTED = 2000
 
@@ -63,9 +63,12 @@ def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
     repaired = modality.repaired
     ranks, times_ns = repaired.values(0, repaired.n_samples), repaired.stamps_ns()
     drops = align.find_drops(ranks, times_ns, repaired.nominal_rate_hz)
+    place = np.argsort(ranks, kind="stable")
+    seconds = (times_ns[place] - plan.origin_ns) / NS_PER_S
     return {
         **(modality.clocked.opened.track or {}),
         **films.dropped(drops, plan.origin_ns),
+        **films.decoded(modality.pixels, ranks[place], seconds),
         "log": films.log(modality.clocked.logged),
     }
 

@@ -342,3 +342,38 @@ def test_clock_log_can_be_given_to_a_data_set(sample, tmp_path):
     wanted = stream_in(sample / "amigos/aligned", "video", "P01/V01")["clock"]
     for name in ("video", "audio"):
         assert stream_in(tmp_path / "out", name, "in")["clock"] == wanted
+
+
+# Frozen frames ------------------------------------------------------------------------------------
+
+
+def test_frozen_picture_is_listed_where_pictures_are_decoded(tmp_path, mmprep):
+    path = tmp_path / "v.mp4"
+    path = talkie(path.with_suffix(".mkv"), range(500, 10_500, 40), [*range(100, 250, 2)])
+    args = ("--video", path, "--frames", "8x8", "--gray", "-o", tmp_path / "out")
+    done = mmprep("align", *args, "--engine", "serial")
+    assert "note: session: video: 100 frames of a picture that stands still" in done.err
+    known = video_in(tmp_path / "out")
+    assert (known["n_frozen"], known["n_decoded"], known["n_undecodable"]) == (100, 250, 0)
+    assert known["frozen"] == [{"first": 0, "last": 99, "begin_s": 0.0, "end_s": 3.96}]
+    assert joined(tmp_path / "out", "video.valid").all()
+    assert inspect(str(path))["streams"][0]["n_frozen"] == 100
+
+
+def test_without_pictures_nothing_is_said_of_them(tmp_path):
+    path = film(tmp_path / "v.mp4", range(0, 4000, 40))
+    run_align(output=tmp_path / "out", video=str(path), **SERIAL)
+    known = video_in(tmp_path / "out")
+    keys = ("n_decoded", "n_undecodable", "n_frozen", "frozen")
+    assert [known[key] for key in keys] == [None] * 4
+
+
+def test_frames_that_cannot_be_decoded_are_masked_and_counted(shared, tmp_path, mmprep):
+    path = shared("video/decord_corrupted.mp4")
+    args = ("--video", path, "--frames", "16x16", "-o", tmp_path / "out")
+    done = mmprep("align", *args, "--engine", "serial")
+    assert "warning: session: video: 2 frames can't be decoded" in done.err
+    known = stream_in(tmp_path / "out", "video")
+    assert (known["video"]["n_decoded"], known["video"]["n_undecodable"]) == (48, 2)
+    assert (known["accounting"]["used"], known["accounting"]["masked"]) == (48, 2)
+    assert joined(tmp_path / "out", "video.valid").sum() == 48
