@@ -161,6 +161,128 @@ class Timestamps:
 TimeAxis: TypeAlias = Grid | Timestamps
 
 
+# Periods: how far apart the samples of a stream are, by its stamps alone.
+
+_LAG = 1024
+_MAD = 1.4826
+_ALIKE = 1e-3  # steps inside a chunk are computed, not measured
+_MOST_ROWS = 200  # between two arrivals of chunks
+
+
+def heads_of(stamps: IntArray | FloatArray) -> IntArray:
+    """Find the rows at which chunks begin.
+
+    Some senders stamp a chunk of rows by one arrival and space its rows evenly by the nominal
+    rate (LSL does). Then hardly any step shows the jitter: only those between chunks do.
+
+    Parameters
+    ----------
+    stamps : [shape=(n,)]
+        In row order.
+
+    Returns
+    -------
+    [shape=(k,), int64]
+        The first rows of chunks, 0 first; all rows where there are no chunks.
+    """
+    every = np.arange(stamps.size)
+    step = np.diff(stamps)
+    middle = float(np.median(step)) if step.size else 0.0
+    at = np.flatnonzero(np.abs(step - middle) > _ALIKE * middle)
+    if not (middle > 0 and 2 < at.size <= (step.size + 1) / 2):
+        return every
+    rows = np.diff(at)
+    chunk = int(np.median(rows))
+    is_even = np.mean(rows % chunk == 0) >= 0.8
+    is_dense = chunk <= _MOST_ROWS and at.size * chunk >= step.size / 2
+    phase = step[at] / middle
+    is_free = float(np.median(np.abs(phase - np.rint(phase)))) > 0.01  # lost rows leave whole steps
+    return np.append(0, at + 1) if chunk > 1 and is_even and is_dense and is_free else every
+
+
+def period_of(stamps: IntArray | FloatArray, nominal: float = math.nan) -> float:
+    """Measure the period of a stream, robust against gaps, jumps, repeats, chunks and bursts.
+
+    Parameters
+    ----------
+    stamps : [shape=(n,)]
+        In row order, in any unit.
+    nominal : float
+        What the period should be, in the same unit.
+
+    Returns
+    -------
+    float
+        Where most steps are alike, the mean of those within half of their median; else the median
+        over all rows of a span of 1024 rows, divided by 1024. Where the two differ, rows are lost
+        or come in bursts: the nominal period tells, else whether bursts come evenly. NaN where
+        nothing rises.
+    """
+    single, by_lag = _single_step(stamps), _lag_step(stamps)
+    if math.isnan(single) or by_lag < 1.5 * single:
+        return by_lag if math.isnan(single) else single
+    if nominal > 0:
+        return min(single, by_lag, key=lambda period: abs(math.log(period / nominal)))
+    return by_lag if _are_bursts(stamps, by_lag) else single
+
+
+def scatter_of(stamps: IntArray | FloatArray, period: float) -> float:
+    """Measure how far steps scatter: 1.4826 x the median distance from their periods."""
+    if stamps.size < 2 or not period > 0:
+        return 0.0
+    return _scatter(stamps, heads_of(stamps), period, 1)
+
+
+def lateness_of(stamps: IntArray | FloatArray, period: float) -> float:
+    """Measure the scatter of steps over 1, 4 and 16 rows or chunks, and take the largest.
+
+    Lateness that lasts for some rows hides from single steps.
+    """
+    heads = heads_of(stamps)
+    lags = [lag for lag in (1, 4, 16) if lag < heads.size / 4]
+    return max((_scatter(stamps, heads, period, lag) for lag in lags), default=0.0)
+
+
+def _scatter(stamps: IntArray | FloatArray, heads: IntArray, period: float, lag: int) -> float:
+    rows, step = heads[lag:] - heads[:-lag], stamps[heads[lag:]] - stamps[heads[:-lag]]
+    return _MAD * float(np.median(np.abs(step - period * rows)))
+
+
+def _single_step(stamps: IntArray | FloatArray) -> float:
+    found = [_mean_step(stamps, rows) for rows in (heads_of(stamps), np.arange(stamps.size))]
+    return next((step for step in found if not math.isnan(step)), math.nan)
+
+
+def _mean_step(stamps: IntArray | FloatArray, heads: IntArray) -> float:
+    rows, step = np.diff(heads), np.diff(stamps[heads]).astype(np.float64)
+    if step.size == 0:
+        return math.nan
+    single = step / rows
+    middle = float(np.median(single))
+    if not (middle > 0 and np.median(np.abs(single - middle)) <= middle / 4):
+        return math.nan
+    inside = (single > middle / 2) & (single < middle * 1.5)
+    return float(step[inside].sum() / rows[inside].sum())
+
+
+def _lag_step(stamps: IntArray | FloatArray) -> float:
+    if stamps.size < 2:
+        return math.nan
+    lag = min(_LAG, max(stamps.size // 4, 1))
+    period = float(np.median(stamps[lag:] - stamps[:-lag])) / lag
+    return period if period > 0 else math.nan
+
+
+def _are_bursts(stamps: IntArray | FloatArray, period: float) -> bool:
+    """Say whether rows arrive in bursts of a like number of rows, a like time apart."""
+    begin = np.flatnonzero(np.diff(stamps) > 1.5 * period) + 1
+    rows, step = np.diff(begin), np.diff(stamps[begin])
+    return rows.size >= 8 and all(
+        np.median(np.abs(apart - np.median(apart))) <= np.median(apart) / 4
+        for apart in (rows, step)
+    )
+
+
 # Clock evidence: what a log says about a device clock, before any fit. The readers make these
 # values and `clock` fits them.
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmprep.align.spline import smoothing
-from mmprep.timebase import BoolArray, FloatArray, IntArray
+from mmprep.timebase import BoolArray, FloatArray, IntArray, heads_of, lateness_of, scatter_of
 
 MIN_ROWS = 16
 RATE_TOLERANCE = 0.01
@@ -43,7 +43,9 @@ MAX_SKEW = 300e-6
 _MAD = 1.4826
 _GAP = 1.5
 _SCATTERED = 0.15
+_UNNAMED = 0.5  # of a period: times that come by chance scatter by 0.7
 _PASSES = 12
+_SURE = 5 * 1.25  # five times the standard error of the difference of two medians
 _BLOCK_S = 2.0
 _MAX_BLOCKS = 3000
 _SLOPE_PRIOR = 50e-6  # quartz runs within 50 ppm of its own mean; a short stretch knows no better
@@ -128,6 +130,7 @@ class _Counted:
     bounds: IntArray  # (n_stretches + 1,) in rows
     period_s: float
     packet: int  # rows a packet, 1 where there are none
+    chunk: int  # rows that were stamped by one arrival
     scatter_s: float
     n_unsure: int = 0  # holes found in scatter
     window: int = 0  # rows that it takes to find one
@@ -136,8 +139,9 @@ class _Counted:
 def _count(stamps: FloatArray, period: float) -> _Counted:
     """Give each row its sample number, counting the samples that are lost."""
     step = np.diff(stamps)
-    scatter = _MAD * float(np.median(np.abs(step - period)))
+    scatter = scatter_of(stamps, period)
     packet = _packet_rows(step, period)
+    chunk = max(stamps.size // heads_of(stamps).size, 1)
     advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
     window = 0
     level = stamps - period * np.arange(stamps.size)
@@ -148,8 +152,11 @@ def _count(stamps: FloatArray, period: float) -> _Counted:
         advance[at] += whole.astype(np.int64)
         doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
     else:
-        window = 48 * packet if packet > 1 else _window(scatter / period)
-        advance += _lost_in_scatter(stamps, period, window, packet)
+        late = lateness_of(stamps, period) / period
+        window = 48 * packet if packet > 1 else chunk * _window(late)
+        window = min(window, max(stamps.size // 4, 1))
+        least = 0.6 if packet > 1 else max(0.6, _SURE * late * (chunk / window) ** 0.5)
+        advance += _lost_in_scatter(stamps, period, window, packet, least)
         doubt = advance > MAX_HOLE
     index = np.concatenate([[0], np.cumsum(advance)])
     bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
@@ -158,6 +165,7 @@ def _count(stamps: FloatArray, period: float) -> _Counted:
         bounds,
         _period(stamps, index, bounds, period),
         packet,
+        chunk,
         scatter,
         n_unsure=int((advance > 1).sum()) if window else 0,
         window=window,
@@ -169,20 +177,25 @@ def _window(scatter: float) -> int:
     return int(np.clip(500 * scatter**2, 16, 4096))
 
 
-def _lost_in_scatter(stamps: FloatArray, period: float, rows: int, packet: int) -> IntArray:
+def _lost_in_scatter(
+    stamps: FloatArray, period: float, rows: int, packet: int, least: float
+) -> IntArray:
     """Count the samples lost at each interval of scattered stamps or packets.
 
     Holes close together hide each other, so those found are taken out and the search goes on.
+    Holes of fewer than `least` samples or packets are not told from scatter.
     """
     lost = np.zeros(stamps.size - 1, dtype=np.int64)
+    tilt = _rise(stamps - period * np.arange(stamps.size), rows, minimum=packet > 1)
+    period += float(np.median(tilt)) / rows  # else the ends, which have less to compare, stand out
     for _ in range(_PASSES):
         index = np.concatenate([[0], np.cumsum(1 + lost)])
         step = np.diff(stamps) - period * (1 + lost)
         rise = _rise(stamps - period * index, rows, minimum=packet > 1)
-        at, shift = _late_levels(rise, step, period * packet, rows)
-        back, drop = _late_levels(
-            np.where(_near(lost, rows), -rise, 0.0), -step, period * packet, rows
-        )
+        rise -= np.median(rise)
+        at, shift = _late_levels(rise, step, period * packet, rows, least)
+        drops = np.where(_near(lost, rows), -rise, 0.0)
+        back, drop = _late_levels(drops, -step, period * packet, rows, least)
         if at.size == back.size == 0:
             break
         np.add.at(lost, at, np.rint(shift).astype(np.int64) * packet)
@@ -234,19 +247,19 @@ def _row_medians(values: FloatArray, count: IntArray) -> FloatArray:
 
 
 def _late_levels(
-    rise: FloatArray, step: FloatArray, unit: float, rows: int
+    rise: FloatArray, step: FloatArray, unit: float, rows: int, least: float
 ) -> tuple[IntArray, FloatArray]:
     """Find where scattered stamps become late for good, and by how many units.
 
     Returns
     -------
     at : [shape=(k,), int64]
-        In each neighbourhood where the level rises by over 0.6 unit, the longest of the intervals
-        where it rises by 0.9 of the most.
+        In each neighbourhood where the level rises by over `least` units, the longest of the
+        intervals where it rises by 0.9 of the most.
     shift : [shape=(k,), float64]
         The rise there, in units, 1 at least.
     """
-    raised = np.flatnonzero(rise > 0.6 * unit)
+    raised = np.flatnonzero(rise > least * unit)
     apart = np.flatnonzero(np.diff(raised) > rows) + 1
     spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(raised, apart) if part.size]
     at = np.array([_hole(rise, step, low, high) for low, high in spans], dtype=np.int64)
@@ -268,21 +281,19 @@ def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
     """Give the level of `rows` rows behind each interval less that of those before it.
 
     The level of a stretch of rows is its median, or for packets its minimum: the packet that came
-    quickest. The median of all rises, which a wrong period gives, is taken off.
+    quickest.
     """
     from scipy.ndimage import median_filter, minimum_filter1d  # 0.2 s to load
 
-    rows = min(rows, max(level.size // 4, 1))
     if minimum:
         filtered = minimum_filter1d(level, rows, mode="nearest")
     else:
-        filtered = median_filter(level, rows, mode="nearest")
+        filtered = median_filter(level, rows, mode="reflect")
     half = rows // 2
     number = np.arange(level.size - 1)
     behind = np.clip(number + 1 + half, 0, level.size - 1)
     before = np.clip(number + 1 - (rows - half), 0, level.size - 1)
-    rise = filtered[behind] - filtered[before]
-    return np.asarray(rise - np.median(rise))
+    return np.asarray(filtered[behind] - filtered[before])
 
 
 def _period(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float) -> float:
@@ -319,12 +330,15 @@ def _irregular(stamps: FloatArray, counted: _Counted, nominal: float | None) -> 
     period = counted.period_s
     if nominal is not None and abs(nominal / period - 1) > RATE_TOLERANCE:
         return f"the measured rate {1 / period:.6g} Hz is not the nominal {1 / nominal:.6g} Hz"
+    if nominal is None and counted.packet == 1 and counted.scatter_s > _UNNAMED * period:
+        return "intervals differ too much, and no rate is named"
     level = stamps - period * counted.index
     step = np.diff(level)
     step = np.delete(step, counted.bounds[1:-1] - 1)
     if counted.scatter_s <= _SCATTERED * period and np.mean(np.abs(step) < 0.35 * period) < 0.9:
         return "intervals differ too much"
-    near, far = 16 * counted.packet, min(1024 * counted.packet, max(level.size // 4, 1))
+    together = max(counted.packet, counted.chunk)
+    near, far = 16 * together, min(1024 * together, max(level.size // 4, 1))
     if far <= near:
         return None
     small, large = (_spread(level[lag:] - level[:-lag]) for lag in (near, far))

@@ -10,7 +10,7 @@ Rules
   *repeats* where the line has their stamps, else *corrupt*: their stamp can't be repaired.
 - Behind or before an interval over a day only the heavier side is the line.
 - Where stamps scatter by more than a tenth of a period, steps back by up to ten times the scatter
-  are scatter: the row order stands.
+  are scatter: the row order stands. Chunks of rows that were stamped together scatter as one.
 - Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
   m equal stamps beside an interval of about m periods is m samples with one stamp.
 """
@@ -24,16 +24,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, lateness_of, scatter_of
 
 DAY_NS = 86_400 * NS_PER_S
 UNREADABLE = np.iinfo(np.int64).min
 """The stamp of a row whose time could not be read (NaT)."""
 
-_LAG = 1024
 _SCATTERED = 0.1
 _SLACK = 10.0
-_MAD = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +57,6 @@ class Order:
     n_shifted: int
     n_late: int
     in_packets: bool
-
-
-def period_of(stamps_ns: IntArray) -> float:
-    """Measure the period of a stream, robust against gaps, jumps, repeats and bursts.
-
-    Returns
-    -------
-    float [ns]
-        Where most intervals are alike, the mean of those within half of their median; else the
-        median over all rows of a span of 1024 rows, divided by 1024. NaN where nothing rises.
-    """
-    step = np.diff(stamps_ns).astype(np.float64)
-    if step.size == 0:
-        return float("nan")
-    middle = float(np.median(step))
-    if middle > 0 and np.median(np.abs(step - middle)) <= middle / 4:
-        return float(step[(step > middle / 2) & (step < middle * 1.5)].mean())
-    lag = min(_LAG, max(stamps_ns.size // 4, 1))
-    period = float(np.median(stamps_ns[lag:] - stamps_ns[:-lag])) / lag
-    return period if period > 0 else float("nan")
-
-
-def scatter_of(stamps_ns: IntArray, period_ns: float) -> float:
-    """Measure how far intervals scatter: 1.4826 x their median distance from the period, ns."""
-    if stamps_ns.size < 2 or not period_ns > 0:
-        return 0.0
-    return _MAD * float(np.median(np.abs(np.diff(stamps_ns) - period_ns)))
 
 
 def in_order(
@@ -157,8 +128,9 @@ def _straighten(stamps: IntArray, period: float) -> _Straight:
 
 
 def _slack(stamps: IntArray, period: float) -> int:
-    scatter = scatter_of(stamps, period)
-    return int(_SLACK * scatter) if scatter > _SCATTERED * period else 0
+    if not scatter_of(stamps, period) > _SCATTERED * period:
+        return 0
+    return min(int(_SLACK * lateness_of(stamps, period)), DAY_NS)
 
 
 def _line(stamps: IntArray, step: IntArray, slack: int, period: float) -> BoolArray:

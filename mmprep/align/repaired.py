@@ -27,7 +27,7 @@ from mmprep.align.axis import Axis, KnotAxis, StampAxis
 from mmprep.align.dejitter import Refusal, Smooth, dejitter
 from mmprep.errors import DataError
 from mmprep.signals import Stream
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, period_of
 
 GAP_PERIODS = 1.5
 IRREGULAR_GAP = 10.0
@@ -239,7 +239,7 @@ def repair(
     if stream.kind == "events":
         return _repair_events(stream, session_ns, unreadable)
     usable = session_ns[session_ns != order.UNREADABLE]
-    measured_ns = order.period_of(usable)
+    measured_ns = period_of(usable, _nominal_ns(stream))
     placed = order.in_order(
         session_ns, period_ns=_believed(stream, measured_ns), unreadable=unreadable
     )
@@ -317,11 +317,15 @@ def regular_data(
     )
 
 
+def _nominal_ns(stream: Stream) -> float:
+    return float(NS_PER_S / stream.nominal_rate_hz) if stream.nominal_rate_hz else float("nan")
+
+
 def _believed(stream: Stream, measured_ns: float) -> float:
     """Choose the nominal period, or the measured one where the nominal can't be true, ns."""
     if stream.nominal_rate_hz is None:
         return measured_ns
-    nominal_ns = float(NS_PER_S / stream.nominal_rate_hz)
+    nominal_ns = _nominal_ns(stream)
     ratio = measured_ns / nominal_ns
     return measured_ns if ratio >= _DISBELIEF or ratio <= 1 / _DISBELIEF else nominal_ns
 
@@ -356,7 +360,7 @@ def _straightest(
 def _dejitter(
     stream: Stream, placed: order.Order, stamps_ns: IntArray, max_move_s: float
 ) -> Smooth | Refusal:
-    period_s = order.period_of(stamps_ns) / NS_PER_S
+    period_s = period_of(stamps_ns, _nominal_ns(stream)) / NS_PER_S
     device_ns = stream.stamps_ns[placed.rows]
     step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
     return dejitter(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mmprep.align.dejitter import Refusal, Smooth, dejitter
-from mmprep.align.order import period_of
+from mmprep.timebase import period_of
 
 RNG = np.random.default_rng(5)
 PPM = 20e-6
@@ -71,7 +71,7 @@ def test_dejitter_counts_lost_samples():
 
 def test_dejitter_counts_lost_samples_through_wide_scatter():
     kept = RNG.random(40_000) > 0.002
-    kept[0] = True
+    kept[:20] = True  # a few rows are no level to compare with
     true = even(40_000)[kept]
     result = smooth(true + RNG.normal(0, 1.5e-3, true.size), 128)
     assert result.index[-1] == np.flatnonzero(kept)[-1]
@@ -111,6 +111,36 @@ def test_dejitter_lays_delays_on_their_lower_envelope():
     result = smooth(true + RNG.exponential(1e-3, true.size), 128)
     assert result.estimate == "envelope"
     assert errors_us(result, true)[1] <= 20
+
+
+def chunked(true_s, rows, nominal_s, late_s):
+    """Stamp the last row of each chunk when it arrives, the others evenly before it."""
+    last = true_s.reshape(-1, rows)[:, -1] + late_s
+    return (last[:, None] - nominal_s * np.arange(rows)[::-1]).reshape(-1)
+
+
+def test_dejitter_of_chunks_with_one_stamp_each_finds_their_line():
+    true = even(40_000, 250.2)
+    for seed in range(8):
+        late = np.random.default_rng(seed).normal(0, 4e-3, 4000)
+        result = smooth(chunked(true, 10, 1 / 250, late), 250)
+        assert errors_us(result, true)[1] <= 400
+        assert (1 / result.period_s / 250.2 + PPM - 1) * 1e6 == pytest.approx(0, abs=5)
+
+
+def test_dejitter_finds_no_hole_at_the_ends_of_wide_scatter():
+    for seed in range(20):
+        scatter = np.random.default_rng(seed).normal(0, 1 / 128, 2000)
+        assert smooth(even(2000) + scatter, 128).index[-1] == 1999
+
+
+def test_dejitter_counts_chunks_that_are_lost():
+    true = even(40_000, 250.2)
+    kept = np.repeat(~np.isin(np.arange(4000), [700, 701, 2500]), 10)
+    late = np.minimum(RNG.exponential(1.5e-3, 3997), 9e-3)
+    result = smooth(chunked(true[kept], 10, 1 / 250, late), 250)
+    assert result.index[-1] + 1 - result.index.size == 30
+    assert np.percentile(np.abs(result.seconds - true[kept] - 0.5e-3), 95) <= 1e-3
 
 
 def test_dejitter_is_not_moved_by_late_outliers():

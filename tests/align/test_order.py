@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmprep.align.order import DAY_NS, UNREADABLE, in_order, period_of
+from mmprep.align.order import DAY_NS, UNREADABLE, in_order
+from mmprep.timebase import period_of
 
 P = 4_000_000
 
