@@ -45,6 +45,7 @@ _GAP = 1.5
 _SCATTERED = 0.15
 _UNNAMED = 0.5  # of a period: times that come by chance scatter by 0.7
 _PASSES = 12
+_RECOUNTS = 3
 _SURE = 5 * 1.25  # five times the standard error of the difference of two medians
 _BLOCK_S = 2.0
 _MAX_BLOCKS = 3000
@@ -137,7 +138,19 @@ class _Counted:
 
 
 def _count(stamps: FloatArray, period: float) -> _Counted:
-    """Give each row its sample number, counting the samples that are lost."""
+    """Give each row its sample number, counting the samples that are lost.
+
+    How many are lost in a long hole takes a better period than neighbouring rows give.
+    """
+    counted = _counted(stamps, period)
+    for _ in range(_RECOUNTS):
+        before, counted = counted, _counted(stamps, counted.period_s)
+        if np.array_equal(before.index, counted.index):
+            break
+    return counted
+
+
+def _counted(stamps: FloatArray, period: float) -> _Counted:
     step = np.diff(stamps)
     scatter = scatter_of(stamps, period)
     packet = _packet_rows(step, period)

@@ -78,6 +78,15 @@ def test_dejitter_counts_lost_samples_through_wide_scatter():
     assert errors_us(result, true)[0] <= 30
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_dejitter_counts_through_a_long_gap(seed):
+    true = even(153_600)
+    true = true[(true < 400) | (true > 412.7)]
+    result = smooth(true + np.random.default_rng(seed).normal(0, 1.5e-3, true.size), 128)
+    assert result.index[-1] == 153_599
+    assert errors_us(result, true)[0] <= 12
+
+
 def test_dejitter_counts_lost_packets():
     n, size = 120_000, 12
     sample = np.arange(n)
