@@ -9,6 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import soundfile
+from av.stream import Disposition
 
 
 def table(path: Path, *, n_rows: int = 40, rate_hz: int = 4, start_s: int = 0) -> Path:
@@ -121,4 +122,57 @@ def talkie(
             container.mux(voice.encode(part))
         container.mux(picture.encode())
         container.mux(voice.encode())
+    return path
+
+
+def covered(path: Path, *, with_video: bool) -> Path:
+    """Write a second of sound with an attached cover, and of video where asked for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        film_stream = container.add_stream("mpeg4", rate=25) if with_video else None
+        if film_stream is not None:
+            film_stream.width, film_stream.height, film_stream.pix_fmt = 64, 48, "yuv420p"
+        voice = container.add_stream("aac", rate=16_000, layout="mono")
+        cover = container.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 32, 32, "yuvj420p"
+        cover.disposition = Disposition.attached_pic
+        grey = av.VideoFrame.from_ndarray(np.full((48, 64), 90, np.uint8), format="gray")
+        picture = grey.reformat(32, 32, "yuvj420p")
+        picture.pts = 0
+        container.mux([*cover.encode(picture), *cover.encode(None)])
+        if film_stream is not None:
+            for rank in range(25):
+                frame = grey.reformat(format="yuv420p")
+                frame.pts, frame.time_base = rank, Fraction(1, 25)
+                container.mux(film_stream.encode(frame))
+            container.mux(film_stream.encode())
+        tone = av.AudioFrame.from_ndarray(np.zeros((1, 16_000), np.int16), "s16", "mono")
+        tone.sample_rate, tone.pts = 16_000, 0
+        resampler = av.AudioResampler(format="fltp", frame_size=1024)
+        for part in (*resampler.resample(tone), *resampler.resample(None)):
+            container.mux(voice.encode(part))
+        container.mux(voice.encode())
+    return path
+
+
+def broadcast(path: Path, start_s: int, *, n_frames: int = 100) -> Path:
+    """Write an MPEG transport stream that begins at a given time: film and sound, 25 Hz."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w", options={"mpegts_copyts": "1"}) as container:
+        picture = container.add_stream("mpeg4", rate=25)
+        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
+        voice = container.add_stream("mp2", rate=48_000, layout="mono")
+        packets = []
+        for rank in range(n_frames):
+            grey = np.full((48, 64), level(rank), np.uint8)
+            frame = av.VideoFrame.from_ndarray(grey, format="gray").reformat(format="yuv420p")
+            frame.pts, frame.time_base = 25 * start_s + rank, Fraction(1, 25)
+            packets += picture.encode(frame)
+        for begin in range(0, 1920 * n_frames, 1152):
+            part = av.AudioFrame.from_ndarray(np.zeros((1, 1152), np.int16), "s16", "mono")
+            part.sample_rate, part.time_base = 48_000, Fraction(1, 48_000)
+            part.pts = 48_000 * start_s + begin
+            packets += voice.encode(part)
+        packets += [*picture.encode(), *voice.encode()]
+        container.mux(sorted(packets, key=lambda packet: packet.dts * packet.time_base))
     return path

@@ -24,7 +24,7 @@ from mmprep import media
 from mmprep.errors import DataError, UsageError
 from mmprep.media.video import VideoTrack, ticks_to_ns
 from tests.conftest import SHARED
-from tests.raw import film, level
+from tests.raw import broadcast, covered, film, level
 
 NOISE = np.random.default_rng(0).uniform(-0.9, 0.9, (20_000, 2)).astype(np.float32)
 
@@ -431,6 +431,27 @@ def test_cover_is_no_video(shared):
         media.scan_video(path)
 
 
+@pytest.mark.parametrize(("with_video", "kinds"), [
+    (True, ["video", "audio", "picture"]), (False, ["audio", "picture"]),
+])  # fmt: skip
+def test_cover_of_an_mp4_is_no_video(tmp_path, with_video, kinds):
+    path = covered(tmp_path / "a.mp4", with_video=with_video)
+    assert [track.kind for track in media.tracks(path)] == kinds
+    if with_video:
+        assert media.scan_video(path).n_frames == 25
+
+
+def test_track_is_found_by_name_or_number(shared):
+    path = shared("video/nasa_13013.mp4")
+    assert media.find_track(path, "audio1") == media.find_track(path, "4") == media.tracks(path)[4]
+
+
+@pytest.mark.parametrize("name", ["video2", "2", "subtitle", "-1"])
+def test_track_that_is_not_there_is_a_usage_error(shared, name):
+    with pytest.raises(UsageError, match=f"there is no track '{name}'"):
+        media.find_track(shared("video/nasa_13013.mp4"), name)
+
+
 # --- video: times ------------------------------------------------------------------------------
 
 
@@ -506,6 +527,30 @@ def test_packet_before_the_edit_list_keeps_its_rank_and_is_not_shown(shared):
     assert np.flatnonzero(track.discarded).tolist() == [0]
     assert (track.start_s, track.n_frames) == (0.0, 17)
     assert media.decodable_ranks(path).tolist() == list(range(1, 17))
+
+
+WRAP_S = 2**33 / 90_000  # 26.5 h
+
+
+def test_stamps_go_on_where_their_33_bits_run_out(tmp_path):
+    path = broadcast(tmp_path / "a.ts", int(WRAP_S) - 2)
+    track, sound = media.scan_video(path), media.decode_audio(path)
+    assert np.diff(track.times_ns).tolist() == [40_000_000] * 99
+    assert sound.start_s - track.start_s == pytest.approx(0, abs=0.015)
+    assert sound.stamp_error_s < 1e-4
+    found = levels(path, [3, 60, 95], scan=track)
+    assert {k: round(v) for k, v in found.items()} == pytest.approx(
+        {k: level(k) for k in found}, abs=3
+    )
+
+
+def test_recordings_glued_together_are_refused(tmp_path):
+    part = broadcast(tmp_path / "a.ts", 10).read_bytes()
+    (tmp_path / "glued.ts").write_bytes(part + part)
+    with pytest.raises(
+        DataError, match=r"glued\.ts: its stamps start again after 100 of 200 frames"
+    ):
+        media.scan_video(tmp_path / "glued.ts")
 
 
 @pytest.mark.parametrize(("name", "rotation_deg"), [("0", 0), ("90", 90), ("180", 180)])

@@ -11,6 +11,8 @@ Rules
 - Without PTS, and in an AVI with reordered frames (its PTS are in storage order), the sorted DTS
   are the times and rank counts the decoded frames (`stamps` is `dts`).
 - Rotation is recorded, not applied.
+- FFmpeg counts on where the 33 bits of an MPEG stamp run out, after 26.5 h. A file whose stamps
+  start again is refused.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ VIDEO_SUFFIXES = frozenset(_SUFFIXES.split())
 _RATES = "5 10 12 25/2 15 20 24000/1001 24 25 30000/1001 30 50 60000/1001 60 90 100 120 200 240"
 COMMON_RATES = tuple(Fraction(text) for text in _RATES.split())
 N_PROBED = 64  # packets in which the first frame is looked for
+RESTART_S = 1.0  # packets are stored in order of decoding, but for some ticks
 N_SEEK = 12  # frames worth decoding rather than seeking
 
 
@@ -194,7 +197,7 @@ def scan_video(path: MediaPath, *, track: int = 0) -> VideoTrack:
     UsageError
         No such file or track.
     DataError
-        Not a video, or a track without frames.
+        Not a video, a track without frames, or several recordings in one.
     """
     with opened(path) as container, ffmpeg_errors(path):
         stream = nth_stream(container, "video", track, path)
@@ -202,6 +205,7 @@ def scan_video(path: MediaPath, *, track: int = 0) -> VideoTrack:
         packets = _packets(container, stream)
         if not packets.pts:
             raise DataError("the video track has no frames", where=str(path))
+        _check_goes_on(packets.dts, Fraction(stream.time_base), str(path))
         is_avi = container.format.name == "avi"
         stamps, order, ticks = _order(packets, is_avi=is_avi, where=str(path))
         flags = np.array(packets.flags, dtype=bool)[order]
@@ -264,6 +268,19 @@ def _decoded(packet: Any) -> list[VideoFrame]:
         return list(packet.decode())
     except FFmpegError:
         return []
+
+
+def _check_goes_on(dts: list[int | None], time_base: Fraction, where: str) -> None:
+    """Refuse recordings glued together: their frames would be sorted into one another."""
+    known = np.array([(k, tick) for k, tick in enumerate(dts) if tick is not None], np.int64)
+    back = np.flatnonzero(np.diff(known.reshape(-1, 2)[:, 1]) * float(time_base) < -RESTART_S)
+    if back.size:
+        raise DataError(
+            f"its stamps start again after {known[back[0] + 1, 0]} of {len(dts)} frames",
+            where=where,
+            hint="it holds several recordings: part them, or let FFmpeg give it stamps that go on:"
+            " ffmpeg -i IN -c copy OUT.mkv",
+        )
 
 
 def _order(packets: _Packets, *, is_avi: bool, where: str) -> tuple[str, IntArray, IntArray]:

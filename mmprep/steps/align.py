@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from mmprep import files
+from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
@@ -269,7 +269,7 @@ def _file_spec(name: str, text: str) -> StreamSpec:
         raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
     if not files.is_file(path):
         raise UsageError("does not exist", where=path)
-    form = _form(path, part, given.get("kind"))
+    form, number = _form(path, part, given.get("kind"), name)
     if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
         raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
     if part and form not in {"video", "audio"}:
@@ -284,21 +284,36 @@ def _file_spec(name: str, text: str) -> StreamSpec:
         path,
         rate_hz=rate_text(rate(given["rate"], where="--stream")) if "rate" in given else None,
         part=part or None if form not in {"video", "audio"} else None,
+        number=number,
         time=given.get("time"),
         unit=given.get("unit"),
         tz=given.get("tz"),
     )
 
 
-def _form(path: str, part: str, kind: str | None) -> str:
-    """Say how a named file is read."""
+def _form(path: str, part: str, kind: str | None, name: str) -> tuple[str, int]:
+    """Say how a named file is read, and which of its tracks of that kind it is."""
     suffix = suffix_of(path)
-    if suffix in VIDEO_SUFFIXES or suffix in AUDIO_SUFFIXES:
-        wanted = kind or part or ("video" if suffix in VIDEO_SUFFIXES else "audio")
-        if wanted not in {"video", "audio"}:
-            raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
-        return wanted
-    return "raw"
+    if suffix not in VIDEO_SUFFIXES and suffix not in AUDIO_SUFFIXES:
+        return "raw", 0
+    if part and part not in media.PLAYABLE:
+        track = media.find_track(path, part)
+        return track.kind, track.number
+    wanted = kind or part or _main_kind(path, suffix, name)
+    if wanted not in media.PLAYABLE:
+        raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
+    return wanted, 0
+
+
+def _main_kind(path: str, suffix: str, name: str) -> str:
+    """Say what a file is taken for: a container for video that holds none is a sound."""
+    if suffix not in VIDEO_SUFFIXES:
+        return "audio"
+    try:
+        kinds = {track.kind for track in media.tracks(path)} if name != "video" else {"video"}
+    except DataError:  # who reads it says so
+        return "video"
+    return "audio" if "audio" in kinds and "video" not in kinds else "video"
 
 
 def _check_part(path: str, part: str) -> None:
@@ -337,7 +352,8 @@ def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:
         return spec
     for other in others:
         if other.container == spec.container and other.clock is not None:
-            return replace(spec, clock=other.clock, clock_form=other.clock_form)
+            known = {key: getattr(other, key) for key in ("clock", "clock_form", "clock_unit")}
+            return replace(spec, **known)
     return spec
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mmprep import files, tables
-from mmprep.media import AudioReader, VideoTrack, scan_video, tracks
+from mmprep.media import PLAYABLE, AudioReader, VideoTrack, scan_video, tracks
 from mmprep.steps import evidence, films, sounds, transcripts
 from mmprep.steps.findings import Findings
 from mmprep.steps.ragged import Kind, RaggedShards
@@ -43,7 +43,12 @@ def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
     if item.spec["text"]:
         findings.text, findings.words = transcripts.read(Path(item.inputs[-1]))
     is_video = item.spec["kind"] == "video"
-    kinds = {track.kind for track in tracks(item.inputs[0])} if is_video else {"audio"}
+    kinds = [track.kind for track in tracks(item.inputs[0])] if is_video else ["audio"]
+    findings.notes += [
+        f"{kinds.count(kind)} {kind} tracks, of which the first is taken"
+        for kind in PLAYABLE
+        if kinds.count(kind) > 1
+    ]
     if is_video and not ("audio" in kinds and "video" not in kinds):
         _film(findings, shards, has_sound="audio" in kinds)
         return findings

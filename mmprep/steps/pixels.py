@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep import files, media
-from mmprep.errors import UsageError
+from mmprep.errors import DataError, UsageError
 from mmprep.steps.streams import Clocked
 from mmprep.timebase import BoolArray
 
@@ -48,6 +48,8 @@ class Pixels:
         ------
         UsageError
             The file that holds them is not known.
+        DataError
+            It is another one than was converted.
         """
         spec = one.opened.spec
         path = spec.media or (spec.path if spec.form == "video" else None)
@@ -58,6 +60,13 @@ class Pixels:
                 hint="--media-root DIR names the folder that holds the sources",
             )
         scan = one.opened.scan or media.scan_video(path)
+        known = (one.opened.track or {}).get("n_packets", scan.n_frames)
+        if scan.n_frames != known:
+            raise DataError(
+                f"has {scan.n_frames} frames, and had {known} when it was converted",
+                where=path,
+                hint="convert it again, or name its folder with --media-root",
+            )
         return cls(path, size, gray, fit, scan)
 
     @property

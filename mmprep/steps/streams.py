@@ -175,13 +175,13 @@ def _from_raw(spec: StreamSpec) -> Opened:
 
 
 def _from_video(spec: StreamSpec) -> Opened:
-    scan = media.scan_video(spec.path)
+    scan = media.scan_video(spec.path, track=spec.number)
     stream = _kept(films.stream(spec.name, scan), spec)
     return Opened(spec, stream, scan=scan, track=films.track(scan))
 
 
 def _from_audio(spec: StreamSpec) -> Opened:
-    audio = media.decode_audio(spec.path)
+    audio = media.decode_audio(spec.path, track=spec.number)
     first_ns = round(audio.start_s * NS_PER_S)
     known = replace(spec, rate_hz=spec.rate_hz or str(audio.rate_hz))
     return Opened(known, data=audio.samples, first_ns=first_ns)

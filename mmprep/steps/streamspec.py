@@ -36,6 +36,8 @@ class StreamSpec:
         How much too late its stamps are.
     part : str, optional
         Which stream of a raw file that holds several.
+    number : int
+        Which of the tracks of its kind in a sound or video file, from 0.
     more : tuple of (path, rows)
         The further tables of a long one, in order.
     track : dict, optional
@@ -61,6 +63,7 @@ class StreamSpec:
     unit: str | None = None
     tz: str | None = None
     part: str | None = None
+    number: int = 0
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None
     track: dict[str, Any] | None = None

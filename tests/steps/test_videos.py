@@ -12,9 +12,10 @@ import pytest
 from mmprep import open_dataset, run_align, run_convert
 from mmprep.errors import UsageError
 from mmprep.manifest.codec import read_manifest
+from mmprep.media import read_frames
 from mmprep.steps.inspect import inspect
 from tests.conftest import ROOT
-from tests.raw import film, talkie
+from tests.raw import covered, film, talkie
 
 TRUTH = json.loads((ROOT / "sample_data/amigos/truth.json").read_text())["sessions"]
 SERIAL = {"engine": "serial"}
@@ -108,6 +109,47 @@ def test_empty_track_hides_no_other(shared):
 def test_container_without_pictures_is_inspected_as_sound(shared):
     facts = inspect(str(shared("video/androidx_sample_audio_only.mp4")))
     assert (facts["kind"], [s["name"] for s in facts["streams"]]) == ("audio", ["audio"])
+
+
+@pytest.mark.parametrize("part", ["video1", "3"])
+def test_any_track_can_be_aligned(shared, tmp_path, part):
+    path = shared("video/nasa_13013.mp4")
+    streams = (f"face={path}#{part}", f"voice={path}#audio1")
+    run_align(output=tmp_path / "out", stream=streams, frames="16x16", **SERIAL)
+    known, voice = (stream_in(tmp_path / "out", name) for name in ("face", "voice"))
+    assert (known["video"]["n_packets"], known["video"]["nominal_rate"]) == (390, "30000/1001")
+    assert (voice["nominal_rate_hz"], voice["accounting"]["in"]) == ("16000/1", 208_896)
+    first = dict(read_frames(path, [5], (16, 16), track=1))[5]
+    np.testing.assert_array_equal(joined(tmp_path / "out", "face")[5], first)
+
+
+def test_container_without_pictures_is_aligned_as_sound(shared, tmp_path):
+    path = shared("video/androidx_sample_audio_only.mp4")
+    run_align(output=tmp_path / "out", stream=(f"voice={path}",), **SERIAL)
+    assert stream_in(tmp_path / "out", "voice")["kind"] == "audio"
+
+
+@pytest.mark.parametrize("with_video", [True, False])
+def test_cover_is_no_stream(tmp_path, with_video):
+    record = converted(covered(tmp_path / "a.mp4", with_video=with_video), tmp_path / "out")
+    assert sorted(record.streams) == (["audio", "video"] if with_video else ["audio"])
+
+
+def test_tracks_that_convert_leaves_out_are_said(shared, tmp_path, mmprep):
+    path = shared("video/nasa_13013.mp4")
+    done = mmprep("convert", path, "-o", tmp_path / "out", "--engine", "serial")
+    assert "note: nasa_13013.mp4: 2 video tracks, of which the first is taken" in done.err
+    assert "note: nasa_13013.mp4: 2 audio tracks, of which the first is taken" in done.err
+
+
+def test_pictures_of_another_file_than_was_converted_are_refused(tmp_path, mmprep):
+    path = film(tmp_path / "in/v.mp4", range(0, 4000, 40))
+    converted(path.parent, tmp_path / "c")
+    film(path, range(0, 3960, 40))
+    args = ("align", tmp_path / "c", "--frames", "8x8", "-o", tmp_path / "out")
+    done = mmprep(*args, "--engine", "serial")
+    assert done.code == 3
+    assert "v.mp4: has 99 frames, and had 100 when it was converted" in done.err
 
 
 # Dropped frames -----------------------------------------------------------------------------------
