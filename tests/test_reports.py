@@ -27,7 +27,7 @@ from tests.conftest import ROOT
 from tests.kill import tree
 
 SERIAL = {"engine": "serial"}
-HERE = "test_reports.py"
+HERE, VIDEOS = "test_reports.py", "steps/test_videos.py"
 KNOWN = {  # report -> the tests that show it is not so here
     "B01": ["sources/test_xdf.py::test_restart_of_the_host_is_in_the_evidence"],
     "B02": ["sources/test_xdf.py::test_effective_rate_shows_in_raw_stamps"],
@@ -35,9 +35,19 @@ KNOWN = {  # report -> the tests that show it is not so here
     "B04": [f"{HERE}::test_stamps_of_device_and_arrival_are_both_kept"],
     "B05": [f"{HERE}::test_two_devices_keep_their_own_clocks_and_rates"],
     "B06": ["sources/test_e4.py::test_night_of_the_clock_change_has_no_extra_hour"],
-    "B07": ["test_media.py::test_phone_video_has_its_true_stamps"],
-    "B08": [f"{HERE}::test_cut_video_becomes_the_frames_that_are_left"],
-    "B09": [f"{HERE}::test_frames_at_30000_1001_hz_are_where_that_puts_them"],
+    "B07": [
+        "test_media.py::test_phone_video_has_its_true_stamps",
+        f"{VIDEOS}::test_flash_and_beep_of_a_phone_video_meet",
+    ],
+    "B08": [
+        f"{HERE}::test_cut_video_becomes_the_frames_that_are_left",
+        f"{VIDEOS}::test_cut_video_is_aligned_as_far_as_it_goes",
+        f"{VIDEOS}::test_inspect_says_frames_declared_stored_and_decoded",
+    ],
+    "B09": [
+        f"{HERE}::test_frames_at_30000_1001_hz_are_where_that_puts_them",
+        f"{VIDEOS}::test_flash_and_beep_at_2997_stay_together_to_the_end",
+    ],
     "B10": ["sources/test_edf.py::test_gaps_of_the_made_file_are_where_they_were_put"],
     "B11": ["sources/test_bids.py::test_sample_that_counts_from_elsewhere_is_said"],
     "B12": ["sources/test_text.py::test_integers_that_end_as_floats_are_floats"],
@@ -48,7 +58,10 @@ KNOWN = {  # report -> the tests that show it is not so here
     "B21": [f"{HERE}::test_features_do_not_hang_beside_threads_of_the_caller"],
     "B22": [f"{HERE}::test_scale_of_samples_is_kept_and_a_wrong_one_is_said"],
     "B24": ["test_real.py::test_two_speakers_with_files_of_one_name_keep_their_own"],
-    "E03": [f"{HERE}::test_sound_and_picture_keep_their_own_lengths"],
+    "E03": [
+        f"{HERE}::test_sound_and_picture_keep_their_own_lengths",
+        f"{VIDEOS}::test_sound_that_is_shorter_than_the_picture_is_not_stretched",
+    ],
     "E05": ["sources/test_text.py::test_not_available_is_missing_in_every_column"],
     "E07": ["sources/test_text.py::test_nul_run_is_skipped_and_listed"],
     "E09": [f"{HERE}::test_length_of_an_mp3_is_what_was_decoded"],

@@ -12,9 +12,10 @@ import pytest
 from mmprep import open_dataset, run_align, run_convert
 from mmprep.errors import UsageError
 from mmprep.manifest.codec import read_manifest
-from mmprep.media import read_frames
+from mmprep.media import decode_audio, read_frames, scan_video
+from mmprep.media import tracks as media_tracks
 from mmprep.steps.inspect import inspect
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SHARED
 from tests.raw import covered, film, talkie
 
 TRUTH = json.loads((ROOT / "sample_data/amigos/truth.json").read_text())["sessions"]
@@ -419,3 +420,157 @@ def test_frames_that_cannot_be_decoded_are_masked_and_counted(shared, tmp_path, 
     assert (known["video"]["n_decoded"], known["video"]["n_undecodable"]) == (48, 2)
     assert (known["accounting"]["used"], known["accounting"]["masked"]) == (48, 2)
     assert joined(tmp_path / "out", "video.valid").sum() == 48
+
+
+# Picture and sound on one time line ---------------------------------------------------------------
+
+
+def starts_of(sound: np.ndarray, rate_hz: float, *, apart_s: float = 0.1) -> np.ndarray:
+    """Give the seconds at which beeps begin."""
+    level = np.abs(np.nan_to_num(sound if sound.ndim == 1 else sound[:, 0]))
+    loud = np.flatnonzero(level > 0.2 * level.max())
+    return loud[np.insert(np.diff(loud) > apart_s * rate_hz, 0, True)] / rate_hz
+
+
+def flashes_of(folder: Path, rate_hz: float) -> np.ndarray:
+    """Give the seconds of the white pictures of a video."""
+    pictures, valid = joined(folder, "video"), joined(folder, "video.valid")
+    white = pictures.reshape(len(pictures), -1).mean(axis=1) > 150
+    return np.flatnonzero(white & valid) / rate_hz
+
+
+def origin_s(folder: Path) -> float:
+    return json.loads((folder / "sync/session.json").read_text())["origin_on_clock_ns"] / 1e9
+
+
+def aligned_with_sound(path: Path, out: Path, **options) -> Path:
+    named = {"video": str(path), "stream": (f"audio={path}#audio",)}
+    run_align(output=out, **named, **options, **SERIAL)
+    return out
+
+
+def converted_with_sound(path: Path, out: Path, **options) -> Path:
+    run_convert(path, output=out.with_name("c"), **SERIAL)
+    run_align(out.with_name("c"), output=out, session="session", **options, **SERIAL)
+    (found,) = (out / "sync").iterdir()
+    return out if found.name == "session.json" else _renamed(out, found)
+
+
+def _renamed(out: Path, found: Path) -> Path:
+    found.rename(found.with_name("session.json"))
+    return out
+
+
+WAYS = pytest.mark.parametrize(
+    "way", [aligned_with_sound, converted_with_sound], ids=["raw", "data set"]
+)
+
+
+@WAYS
+def test_flash_and_beep_of_a_phone_video_meet(shared, tmp_path, way):
+    folder = shared("made/B07")
+    truth = json.loads((folder / "truth.json").read_text())
+    stamps_s = np.loadtxt(folder / "true_stamps_ms.txt") / 1000
+    out = way(folder / "vfr_phone.mp4", tmp_path / "out", frames="8x8", gray=True)
+    np.testing.assert_allclose(
+        starts_of(joined(out, "audio"), 16_000), truth["beep_times_s"], atol=1e-3
+    )
+    flashes = flashes_of(out, 30)
+    for flash in truth["flash_times_s"]:
+        first = stamps_s[np.searchsorted(stamps_s, flash)]  # the camera shows it a little late
+        assert np.abs(flashes - first).min() <= 1 / 60
+        assert flashes[np.abs(flashes - flash) < 0.5].max() < first + 0.05
+
+
+@WAYS
+def test_flash_and_beep_at_2997_stay_together_to_the_end(shared, tmp_path, way):
+    out = way(shared("made/B09/ntsc_2997.mp4"), tmp_path / "out", frames="8x8", gray=True)
+    beeps = starts_of(joined(out, "audio"), 16_000)
+    flashes = flashes_of(out, 30)
+    np.testing.assert_allclose(beeps, np.arange(1, 40), atol=1e-3)
+    assert len(flashes) in {39, 40}  # a frame may be nearest to two of the grid
+    assert max(np.abs(flashes - beep).min() for beep in beeps) <= 1 / 60
+
+
+def test_windows_of_1001_ms_hold_whole_frames_at_30000_1001_hz(shared, tmp_path):
+    path = shared("made/B09/ntsc_2997.mp4")
+    options = {"window": "1001/1000", "rates": "video=30000/1001,audio=16000"}
+    out = aligned_with_sound(path, tmp_path / "out", **options)
+    assert joined(out, "video").tolist() == list(range(1170))
+    assert joined(out, "video.valid").all()
+    records = list(read_manifest(out / "manifest.jsonl"))
+    assert [r.begin_s for r in records] == [float(k * Fraction(1001, 1000)) for k in range(39)]
+    assert stream_in(out, "video")["rate_hz"] == "30000/1001"
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [
+    (".mkv", "pcm_s16le"), (".mov", "pcm_s16le"), (".mp4", "aac"), (".ts", "aac"),
+])  # fmt: skip
+@WAYS
+def test_tracks_keep_their_own_starts_on_one_time_line(tmp_path, suffix, codec, way):
+    """The picture begins at 0.5 s, the sound at 0.25 s; flash and beep are at 1.5 and 6.5 s."""
+    made = {"sound_from_s": Fraction(1, 4), "beeps_s": (1.5, 6.5), "codec": codec}
+    path = talkie(tmp_path / f"in/v{suffix}", range(500, 8500, 40), (25, 150), **made)
+    out = way(path, tmp_path / "out", frames="8x8", gray=True)
+    assert origin_s(out) == pytest.approx(0.5, abs=1e-9)
+    np.testing.assert_allclose(flashes_of(out, 25), [1.0, 6.0])
+    np.testing.assert_allclose(starts_of(joined(out, "audio"), 16_000), [1.0, 6.0], atol=1e-3)
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [(".mov", "pcm_s16le"), (".mp4", "aac")])
+def test_sound_before_the_edit_list_is_trimmed_and_the_rest_stays(tmp_path, suffix, codec):
+    made = {"sound_from_s": Fraction(-1, 4), "beeps_s": (1.5, 6.5), "codec": codec}
+    path = talkie(tmp_path / f"v{suffix}", range(500, 8500, 40), (25, 150), **made)
+    out = aligned_with_sound(path, tmp_path / "out", frames="8x8", cover="union")
+    assert origin_s(out) == 0
+    np.testing.assert_allclose(flashes_of(out, 25), [1.5, 6.5], atol=0.021)
+    np.testing.assert_allclose(starts_of(joined(out, "audio"), 16_000), [1.5, 6.5], atol=1e-3)
+
+
+def test_sound_that_is_shorter_than_the_picture_is_not_stretched(shared, tmp_path):
+    path = shared("video/androidx_sample_shorter_audio.mp4")
+    options = {"cover": "union", "window": "1/5"}
+    out = aligned_with_sound(path, tmp_path / "out", **options)
+    valid = joined(out, "audio.valid").reshape(-1)
+    assert (len(valid), valid.sum()) == (6 * 8820, 32_768)
+    assert np.flatnonzero(valid)[[0, -1]].tolist() == [1024, 1024 + 32_767]
+    np.testing.assert_allclose(joined(out, "audio")[valid], decode_audio(path).samples, atol=1e-6)
+    assert joined(out, "video")[:, None].T.tolist() == [list(range(72))]
+    shares = [r.valid["audio"] for r in read_manifest(out / "manifest.jsonl")]
+    assert shares == [round(n / 8820, 6) for n in (7796, 8820, 8820, 7332, 0, 0)]
+
+
+def test_packets_outside_the_edit_list_are_no_frames(shared, tmp_path):
+    path = shared("video/androidx_sample_edit_list_only_preroll_sync_sample.mp4")
+    run_align(output=tmp_path / "out", video=str(path), window="1/2", rate="30", **SERIAL)
+    known = stream_in(tmp_path / "out", "video")
+    assert (origin_s(tmp_path / "out"), known["accounting"]["in"]) == (0, 16)
+    assert (known["video"]["n_packets"], known["video"]["n_outside_edits"]) == (17, 1)
+    assert joined(tmp_path / "out", "video").tolist() == list(range(1, 16))
+
+
+# Every collected video ----------------------------------------------------------------------------
+
+UNREADABLE = {"Neon Scene Camera v1 ps1.mp4", "androidx_sample_audio_only.mp4"}
+
+
+def collected() -> list[str]:
+    names = sorted(p.name for p in (SHARED / "video").glob("*") if p.suffix != ".json")
+    return [name for name in names if name not in UNREADABLE] or ["none"]
+
+
+@pytest.mark.parametrize("name", collected())
+def test_every_video_is_aligned_at_its_own_stamps(shared, tmp_path, name):
+    path = shared(f"video/{name}")
+    scan, tracks = scan_video(path), media_tracks(path)
+    sound = next((track for track in tracks if track.kind == "audio"), None)
+    options = {"window": "1/20", "cover": "union", "rate": "100"}
+    options |= {"stream": (f"audio={path}#audio",)} if sound else {}
+    run_align(output=tmp_path / "out", video=str(path), **options, **SERIAL)
+    known, begin_s = stream_in(tmp_path / "out", "video"), origin_s(tmp_path / "out")
+    slack_s = known["moved_max_s"] + 1e-8  # jitter, and what a container rounds, is taken out
+    assert known["coverage_s"][0] == pytest.approx(scan.start_s - begin_s, abs=slack_s)
+    assert known["video"]["n_packets"] == scan.n_frames
+    if sound:
+        found = stream_in(tmp_path / "out", "audio")["coverage_s"][0]
+        assert found == pytest.approx(sound.start_s - begin_s, abs=1e-8)
