@@ -34,6 +34,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mmprep import files
 from mmprep.errors import DataError, MmprepError, UsageError
+from mmprep.rows import FileRows, Store
 
 AnyArray: TypeAlias = NDArray[Any]
 
@@ -328,6 +329,20 @@ def open_shard(path: str | os.PathLike[str]) -> AnyArray:
         )
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be mapped: {error}", where=str(path)) from error
+
+
+def shard_rows(path: str | os.PathLike[str], store: Store, rows: tuple[int, int]) -> FileRows:
+    """Give rows `[begin, end)` of a shard, to be read with plain reads; see open_shard.
+
+    Parameters
+    ----------
+    store : Store
+        Keeps the file open.
+    """
+    layout, (begin, end) = _layout(path), rows
+    row_bytes = layout.dtype.itemsize * prod(layout.shape[1:])
+    shape = (max(min(end, layout.shape[0]) - begin, 0), *layout.shape[1:])
+    return store.open(Path(path), layout.dtype, shape, layout.offset + begin * row_bytes)
 
 
 def _layout(path: str | os.PathLike[str]) -> _Layout:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError
+from mmprep.rows import Rows
 from mmprep.timebase import IntArray, TimeAxis
 
 
@@ -74,14 +76,14 @@ class Stream:
     stamps_ns : [shape=(n_samples,), int64, ns]
         On the device's own clock; Unix time if `absolute`. They may repeat, step back or jump.
     data : [shape=(n_samples, *frame_shape)]
-        Time first; read-only.
+        Time first; read-only. Of a long stream perhaps rows in a file: see `values`.
     kind : str
         `signal`, `audio`, `video` (data holds frame ranks) or `events`.
     """
 
     name: str
     stamps_ns: IntArray
-    data: NDArray[Any]
+    data: Rows
     channels: tuple[str, ...] = ()
     units: tuple[str | None, ...] = ()
     nominal_rate_hz: Fraction | None = None
@@ -94,12 +96,18 @@ class Stream:
                 f"{self.name}: {self.data.shape[0]} samples with {self.stamps_ns.size} stamps"
             )
         self.stamps_ns.setflags(write=False)
-        self.data.setflags(write=False)
+        if isinstance(self.data, np.ndarray):
+            self.data.setflags(write=False)
 
     @property
     def n_samples(self) -> int:
         """The number of readings."""
         return int(self.stamps_ns.size)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """All readings, in memory."""
+        return np.asarray(self.data)
 
     def __repr__(self) -> str:
         return f"Stream({self.name!r}, shape={self.data.shape}, kind={self.kind!r})"

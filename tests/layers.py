@@ -7,7 +7,7 @@ import sys
 LAYERS = [  # lowest first
     {"errors"},
     {"archives"},
-    {"timebase", "files"},
+    {"timebase", "files", "rows"},
     {"signals"},
     {"tables", "media"},
     {"clock", "mfcc", "sources"},

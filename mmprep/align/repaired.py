@@ -26,6 +26,7 @@ from mmprep.align import order
 from mmprep.align.axis import Axis, KnotAxis, StampAxis
 from mmprep.align.dejitter import Refusal, Smooth, dejitter
 from mmprep.errors import DataError
+from mmprep.rows import Rows
 from mmprep.signals import Stream
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, period_of
 
@@ -119,7 +120,7 @@ class Repaired:
     origin_ns: int
     axis: Axis
     runs: IntArray
-    source: NDArray[Any]
+    source: Rows
     rows: IntArray | None
     channels: tuple[str, ...]
     units: tuple[str | None, ...]
@@ -283,7 +284,7 @@ def regular(
 
 def regular_data(
     name: str,
-    data: NDArray[Any],
+    data: Rows,
     knot_index: FloatArray,
     knot_ns: IntArray,
     *,
@@ -292,7 +293,7 @@ def regular_data(
     channels: tuple[str, ...] = (),
     units: tuple[str | None, ...] = (),
 ) -> Repaired:
-    """Take readings, which may be a memory map, that lie evenly between knots; see `regular`."""
+    """Take readings, which may lie in a file, that lie evenly between knots; see `regular`."""
     origin_ns = int(knot_ns[0])
     seconds = (knot_ns - origin_ns) / NS_PER_S
     axis = KnotAxis(int(data.shape[0]), np.asarray(knot_index, dtype=np.float64), seconds)

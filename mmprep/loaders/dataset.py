@@ -497,7 +497,7 @@ def _of_table(path: str, name: str, rows: tuple[int, int]) -> _Piece:
     """Read the numeric columns of a table; a row is valid if any of them is there."""
     from mmprep import tables
 
-    values = tables.read_stream(Path(path), name, rows=rows).data
+    values = tables.read_stream(Path(path), name, rows=rows).values
     return _Piece(values, ~np.isnan(values).all(axis=1))
 
 

@@ -6,7 +6,7 @@ A reader module has
     streams(claim, root, options) -> names                   optional: known before the look
     probe(claim, root, options) -> {stream: schema}          a cheap look
     write(claim, root, stream, schema, target, *, options)   one table; raises `Widen`
-    read_stream(path, options, name, *, stream=None)         one table of one file, in memory
+    read_stream(path, options, name, *, stream, store)       the numbers of one table of one file
     parts(claim, root, options) -> list[Part]                optional: trials, conditions
     device_of(claim, root, stream) -> str | None             optional: the model that recorded it
 
@@ -32,6 +32,7 @@ import numpy as np
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
+from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
 from mmprep.tables import (
     Column,
@@ -249,8 +250,8 @@ class Table(Protocol):
     def write(self, schema: TableSchema, target: Target, on_bad_row: str = "fail") -> TableFacts:
         """Write it; raises `Widen`."""
 
-    def read(self, name: str, on_bad_row: str = "fail") -> Stream:
-        """Read its numeric channels."""
+    def read(self, name: str, on_bad_row: str = "fail", store: Store = IN_MEMORY) -> Stream:
+        """Read its numeric channels; the store keeps the readings."""
 
 
 Looks = Mapping[str, Callable[[], Table]]
@@ -340,9 +341,16 @@ class Finder:
         return self.device(file_of(root, claim.files[0]), stream)
 
     def read(
-        self, claim: Claim, root: Path, options: TextOptions, name: str, stream: str | None
+        self,
+        claim: Claim,
+        root: Path,
+        options: TextOptions,
+        name: str,
+        stream: str | None,
+        *,
+        store: Store = IN_MEMORY,
     ) -> Stream:
-        """Read the numeric channels of a stream.
+        """Read the numeric channels of a stream; `store` keeps the readings.
 
         Raises
         ------
@@ -351,10 +359,16 @@ class Finder:
         """
         looks = self._named(claim, root, options)
         look = looks[self._chosen(tuple(looks), stream, claim.id_path or str(root))]
-        return look().with_units(dict(options.units)).read(name, options.on_bad_row)
+        return look().with_units(dict(options.units)).read(name, options.on_bad_row, store)
 
     def read_stream(
-        self, path: Path, options: TextOptions, name: str, *, stream: str | None = None
+        self,
+        path: Path,
+        options: TextOptions,
+        name: str,
+        *,
+        stream: str | None = None,
+        store: Store = IN_MEMORY,
     ) -> Stream:
         """Read the numeric channels of a stream of one file.
 
@@ -362,6 +376,8 @@ class Finder:
         ----------
         stream : str, optional
             Its name, or its place in the file, from 0. May be left out where there is but one.
+        store : Store
+            Keeps the readings.
 
         Raises
         ------
@@ -372,7 +388,7 @@ class Finder:
         is_stem = stream is not None and path.name.startswith(f"{stream}.")
         stem = stream if is_stem and stream is not None else path.name.partition(".")[0]
         claim = Claim("", where, (where,), path.name[len(stem) :])
-        return self.read(claim, Path(), options, name, stream)
+        return self.read(claim, Path(), options, name, stream, store=store)
 
     def _named(self, claim: Claim, root: Path, options: TextOptions) -> Looks:
         found = self.find(claim, root, options)

@@ -30,6 +30,7 @@ import numpy as np
 
 from mmprep import files, tables
 from mmprep.errors import DataError, UsageError
+from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
 from mmprep.sources import base
 from mmprep.sources.base import OWN, Claim, Finder, Looks, TextOptions, beside, file_of
@@ -141,13 +142,18 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
 
 
 def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+    path: Path,
+    options: TextOptions,
+    name: str,
+    *,
+    stream: str | None = None,
+    store: Store = IN_MEMORY,
 ) -> Stream:
     """Read a table with the sidecars in its folder; see `Finder.read_stream`."""
     claims = claim("", [path.name], path.parent)
     if not claims:
         raise DataError("no table of BIDS: sub-..._physio|stim|motion|events.tsv", where=str(path))
-    return _FINDER.read(claims[0], path.parent, options, name, stream)
+    return _FINDER.read(claims[0], path.parent, options, name, stream, store=store)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import numpy as np
 
 from mmprep import tables
 from mmprep.errors import DataError
+from mmprep.rows import IN_MEMORY, Store, gathered
 from mmprep.signals import Stream
 from mmprep.sources import base
 from mmprep.sources.base import (
@@ -252,7 +253,12 @@ def _give(wide: _Wide, take: Callable[[Rows], None], notes: list[str]) -> None:
 
 
 def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+    path: Path,
+    options: TextOptions,
+    name: str,
+    *,
+    stream: str | None = None,
+    store: Store = IN_MEMORY,
 ) -> Stream:
     """Read a file; its quantities are the channels."""
     own = stream_of(path)
@@ -263,7 +269,7 @@ def read_stream(
     return Stream(
         name,
         wide.stamps_ns,
-        wide.data,
+        gathered([wide.data], store),
         tuple(column.name for column in wide.columns),
         tuple(column.unit for column in wide.columns),
         None if own in _IRREGULAR else stamps.RateMeter.measure(wide.stamps_ns),

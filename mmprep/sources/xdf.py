@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from mmprep import files, tables
 from mmprep.errors import DataError
+from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
 from mmprep.sources.base import Claim, Finder, Looks, TextOptions, beside, file_of, pick
 from mmprep.tables.arrays import ArrayTable, Rows
@@ -155,7 +156,12 @@ def _fixes(known: _Known) -> Fixes | None:
 
 
 def read_stream(
-    path: Path, options: TextOptions, name: str, *, stream: str | None = None
+    path: Path,
+    options: TextOptions,
+    name: str,
+    *,
+    stream: str | None = None,
+    store: Store = IN_MEMORY,
 ) -> Stream:
     """Read one stream of a file; see `Finder.read_stream`.
 
@@ -165,7 +171,7 @@ def read_stream(
         Its name, `name/type`, or its place in the file, from 0. May be left out where there is
         but one.
     """
-    return _FINDER.read_stream(path, options, name, stream=named(path, stream))
+    return _FINDER.read_stream(path, options, name, stream=named(path, stream), store=store)
 
 
 def named(path: Path, stream: str | None) -> str:

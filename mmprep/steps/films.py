@@ -45,7 +45,7 @@ def stream(name: str, scan: VideoTrack) -> Stream:
 
 def with_stamps(frames: Stream, scan: VideoTrack) -> Stream:
     """Add the ticks of the container to the ranks, as a table has them."""
-    data = np.column_stack([frames.data.astype(np.int64), scan.pts[shown(scan)]])
+    data = np.column_stack([frames.values.astype(np.int64), scan.pts[shown(scan)]])
     return replace(frames, data=data, channels=("frame", "pts"), units=(None, None))
 
 
@@ -130,7 +130,7 @@ def paired(
     try:
         logged = align.read_log(
             found,
-            frames.data,
+            frames.values,
             frames.stamps_ns,
             n_frames=n_frames,
             rate_hz=frames.nominal_rate_hz,
@@ -154,7 +154,7 @@ def log(logged: align.Logged | None) -> Facts | None:
 
 def drops_of(frames: Stream, times_ns: IntArray) -> align.Drops | None:
     """Find the dropped frames of a stream of ranks."""
-    return align.find_drops(frames.data, times_ns, frames.nominal_rate_hz)
+    return align.find_drops(frames.values, times_ns, frames.nominal_rate_hz)
 
 
 # What is worth saying of the videos of a session, given their facts in `sync/` ------------------

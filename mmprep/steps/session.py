@@ -4,6 +4,8 @@ Rules
 -----
 - Streams are resampled in blocks of windows whose size depends on the windows alone, so that the
   bytes do not depend on who computes them.
+- What the streams of a session read beyond a budget lies in files until they are resampled, and is
+  read block by block: memory is bounded by the stamps, not by the channels.
 - A modality and its mask go to shards of the same numbers and rows.
 """
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from mmprep import align, files
 from mmprep.errors import DataError
+from mmprep.rows import Store
 from mmprep.steps import films, streams, sync
 from mmprep.steps.eventtables import EventStream
 from mmprep.steps.journal import FileNote
@@ -30,6 +33,7 @@ from mmprep.steps.windowshards import WindowShards
 from mmprep.timebase import NS_PER_S, BoolArray
 
 BLOCK_BYTES = 16 * 2**20
+BUDGET_BYTES = 64 * 2**20
 CUT_SHARE = 0.1  # of the longest stream; less is the usual raggedness of starts and ends
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,13 +43,13 @@ def run(job: Job) -> dict[str, Any]:
     wish = Wish.of(job.task.spec)
     value: dict[str, Any] = {"files": [], "shards": {}, "sessions": {}}
     for item in job.items():
-        with job.attempt(item, "align"):
-            _align(job, item, wish, value)
+        with job.attempt(item, "align"), Store(job.folder, BUDGET_BYTES) as store:
+            _align(job, item, wish, store, value)
     return value
 
 
-def _align(job: Job, item: Item, wish: Wish, value: dict[str, Any]) -> None:
-    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]])
+def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]) -> None:
+    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]], store)
     on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
     streams.check_related(on_clocks)
     notes: list[str] = []
@@ -128,7 +132,7 @@ def _unfit(one: Clocked, wish: Wish) -> str | None:
     if stream is not None:
         if stream.n_samples == 0:
             return "has no rows"
-        if stream.data.ndim > 1 and stream.data.shape[1] == 0:
+        if stream.data.shape[1:] == (0,):
             return "has no numeric channel"
     if one.opened.nominal_hz is None and wish.given_hz(one.name) is None:
         return "has no rate that its stamps bear out"

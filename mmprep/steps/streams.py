@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from mmprep import align, clock, media, tables
 from mmprep.clock import ClockModel
 from mmprep.errors import ClockError, DataError, UsageError
-from mmprep.shards import open_shard
+from mmprep.rows import Rows, Store, gathered
+from mmprep.shards import shard_rows
 from mmprep.signals import Stream
 from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts
@@ -45,7 +46,7 @@ class Opened:
     stream : Stream, optional
         Readings with their stamps.
     data : array, optional
-        Evenly spaced rows (a memory map), in place of `stream`: row i at
+        Evenly spaced rows, in place of `stream`: row i at
         `first_ns + i / rate` on the own clock.
     first_ns : int
     scan : VideoTrack, optional
@@ -60,7 +61,7 @@ class Opened:
 
     spec: StreamSpec
     stream: Stream | None = None
-    data: NDArray[Any] | None = None
+    data: Rows | None = None
     first_ns: int = 0
     scan: Any = None
     track: films.Facts | None = None
@@ -80,11 +81,24 @@ class Opened:
             return self.stream.stamps_ns
         return self.knots()[1]
 
+    @property
+    def even(self) -> Rows:
+        """The evenly spaced rows.
+
+        Raises
+        ------
+        DataError
+            The stream has stamps in their place.
+        """
+        if self.data is None:
+            raise DataError("is not even", where=self.spec.name)
+        return self.data
+
     def knots(self) -> tuple[NDArray[np.float64], IntArray]:
         """Give row numbers and own times, every few seconds, first and last included."""
-        if self.data is None or self.nominal_hz is None:
+        if self.nominal_hz is None:
             raise DataError("has no rate", where=self.spec.name)
-        last = max(len(self.data) - 1, 1)
+        last = max(len(self.even) - 1, 1)
         seconds = float(last / self.nominal_hz)
         index = np.unique(np.rint(np.linspace(0, last, int(seconds / KNOT_S) + 2)))
         numerator, denominator = self.nominal_hz.numerator, self.nominal_hz.denominator
@@ -92,8 +106,8 @@ class Opened:
         return index, self.first_ns + np.array(steps, dtype=np.int64)
 
 
-def open_stream(spec: StreamSpec) -> Opened:
-    """Read a stream.
+def open_stream(spec: StreamSpec, store: Store) -> Opened:
+    """Read a stream; `store` keeps its readings.
 
     Raises
     ------
@@ -102,13 +116,13 @@ def open_stream(spec: StreamSpec) -> Opened:
     """
     if spec.form == "raw":
         spec = replace(spec, form=reader_of(Path(spec.path)))
-    opened = _FORMS.get(spec.form, _from_raw)(spec)
+    opened = _FORMS.get(spec.form, _from_raw)(spec, store)
     if spec.start_ns is None:
         return opened
     return _shifted(opened, _shift_ns(opened, spec.start_ns))
 
 
-def open_all(specs: Sequence[StreamSpec]) -> list[Opened]:
+def open_all(specs: Sequence[StreamSpec], store: Store) -> list[Opened]:
     """Read the streams of a session; a start that one track of a file is given moves all of it.
 
     Raises
@@ -116,7 +130,7 @@ def open_all(specs: Sequence[StreamSpec]) -> list[Opened]:
     DataError, UsageError
         What the reader of a form raises.
     """
-    opened = [open_stream(spec) for spec in specs]
+    opened = [open_stream(spec, store) for spec in specs]
     moved = {
         one.spec.container: one.shift_ns for one in opened if one.spec.container and one.shift_ns
     }
@@ -149,42 +163,48 @@ def _shifted(opened: Opened, shift_ns: int) -> Opened:
     return replace(opened, stream=stream, shift_ns=shift_ns)
 
 
-def _from_table(spec: StreamSpec) -> Opened:
+def _from_table(spec: StreamSpec, store: Store) -> Opened:
     pieces = ((spec.path, spec.rows), *spec.more)
-    read = [tables.read_stream(Path(path), spec.name, rows=rows) for path, rows in pieces]
-    stream = tables.join_streams(read) if len(read) > 1 else read[0]
-    info = tables.table_info(Path(spec.path))
-    texts = tuple(name for name in info.channels if name not in stream.channels)
+    columns = ("frame",) if spec.kind == "video" else None
+    blocks = (
+        block
+        for path, rows in pieces
+        for block in tables.iter_stream(Path(path), spec.name, rows=rows, columns=columns)
+    )
+    stream = tables.join_streams(blocks, store)
+    texts = tables.table_info(Path(spec.path)).texts
     if spec.kind == "video":
-        frames = stream.data[:, stream.channels.index("frame")]
-        stream = replace(stream, data=frames.astype(np.int32), channels=(), units=(), kind="video")
+        frames = stream.values[:, 0].astype(np.int32)
+        stream = replace(stream, data=frames, channels=(), units=(), kind="video")
     return Opened(spec, _kept(stream, spec), track=spec.track, texts=texts)
 
 
-def _from_shard(spec: StreamSpec) -> Opened:
+def _from_shard(spec: StreamSpec, store: Store) -> Opened:
     begin, end = spec.rows or (0, 0)
-    data = open_shard(spec.path)[begin:end]
+    data = shard_rows(spec.path, store, (begin, end))
     return Opened(spec, data=data, first_ns=round(spec.offset_s * NS_PER_S))
 
 
-def _from_raw(spec: StreamSpec) -> Opened:
+def _from_raw(spec: StreamSpec, store: Store) -> Opened:
     chosen = {"stream": spec.part} if spec.part else {}
     read = TABLE_READERS[spec.form].read_stream
-    stream = read(Path(spec.path), rawparts.options_of(spec), spec.name, **chosen)
+    options = rawparts.options_of(spec)
+    stream = read(Path(spec.path), options, spec.name, store=store, **chosen)
     return Opened(spec, _kept(stream, spec))
 
 
-def _from_video(spec: StreamSpec) -> Opened:
+def _from_video(spec: StreamSpec, store: Store) -> Opened:
     scan = media.scan_video(spec.path, track=spec.number)
     stream = _kept(films.stream(spec.name, scan), spec)
     return Opened(spec, stream, scan=scan, track=films.track(scan))
 
 
-def _from_audio(spec: StreamSpec) -> Opened:
-    audio = media.decode_audio(spec.path, track=spec.number)
-    first_ns = round(audio.start_s * NS_PER_S)
-    known = replace(spec, rate_hz=spec.rate_hz or str(audio.rate_hz))
-    return Opened(known, data=audio.samples, first_ns=first_ns)
+def _from_audio(spec: StreamSpec, store: Store) -> Opened:
+    with media.AudioReader(spec.path, track=spec.number) as reader:
+        samples = gathered(reader.blocks(), store)
+    first_ns = round(reader.info.start_s * NS_PER_S)
+    known = replace(spec, rate_hz=spec.rate_hz or str(reader.rate_hz))
+    return Opened(known, data=samples, first_ns=first_ns)
 
 
 _FORMS = {
@@ -288,7 +308,7 @@ class Clocked:
             spec = self.opened.spec
             return align.regular_data(
                 spec.name,
-                np.asarray(self.opened.data),
+                self.opened.even,
                 index,
                 self.on_session(own),
                 nominal_rate_hz=self.opened.nominal_hz,
@@ -374,7 +394,7 @@ def _by_frames(opened: Opened, log: FrameLog, where: str) -> Clocked:
 def _frames_of(opened: Opened) -> tuple[Stream, int]:
     """Give the ranks of a file's frames with their own stamps, and the count of its packets."""
     if opened.spec.kind == "video" and opened.stream is not None:
-        ranks = opened.stream.data
+        ranks = opened.stream.values
         known = (opened.track or {}).get("n_packets")
         return opened.stream, known or int(ranks.max(initial=-1)) + 1
     scan = media.scan_video(opened.spec.container or opened.spec.path)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError
+from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
 from mmprep.tables.schema import (
     RANK,
@@ -112,22 +113,25 @@ class ArrayTable:
             raise
         return TableFacts(time, writer.n_rows, writer.n_rows, notes=tuple(notes))
 
-    def read(self, name: str, on_bad_row: str = "fail") -> Stream:
-        """Read the numeric channels without writing a table; without a rate they are events."""
+    def read(self, name: str, on_bad_row: str = "fail", store: Store = IN_MEMORY) -> Stream:
+        """Read the numeric channels without writing a table; without a rate they are events.
+
+        `store` keeps the readings.
+        """
         columns = [column for column in self.columns if column.kind != "string"]
         stamps: list[IntArray] = [np.empty(0, np.int64)]
-        data: list[NDArray[np.float64]] = [np.empty((0, len(columns)))]
+        data = store.begin((len(columns),))
 
         def add(rows: Rows) -> None:
             values = [rows.columns[column.name].astype(np.float64) for column in columns]
             stamps.append(rows.stamps_ns)
-            data.append(np.column_stack(values) if values else np.empty((rows.stamps_ns.size, 0)))
+            data.add(np.column_stack(values) if values else np.empty((rows.stamps_ns.size, 0)))
 
         self.give(add, [])
         return Stream(
             name,
             np.concatenate(stamps),
-            np.concatenate(data),
+            data.rows(),
             tuple(column.name for column in columns),
             tuple(column.unit for column in columns),
             self.rate_hz,

@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
+from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
 from mmprep.tables.schema import Column, TableSchema, TimeColumn, stored_kind
 from mmprep.tables.stamps import NULL_STAMP_NS, RateMeter
@@ -42,7 +43,7 @@ GROUP_BYTES = 128 << 20
 TRIAL_ROWS, FEWEST_TRIAL_ROWS = 1 << 14, 1 << 10
 FEW_VALUES = 2  # each comes so often that a dictionary is the smallest
 COMPRESSION_LEVEL = 1
-READ_ROWS = 1 << 18
+READ_ROWS, READ_BYTES = 1 << 18, 4 << 20
 
 _TYPES = {
     "int64": pa.int64(),
@@ -416,7 +417,10 @@ def _shifted(values: pa.Array, by_ns: int) -> pa.Array:
 
 def _open(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
+        # Read ahead by the block: else a row group is read whole, and kept until its end.
+        return pq.ParquetFile(
+            path, page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 20
+        )
     except (pa.ArrowInvalid, OSError) as error:
         raise _damaged(path, error) from error
 
@@ -453,6 +457,12 @@ class TableInfo:
     device: str | None = None
     tz: str | None = None
     time_name: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The channels that hold no numbers."""
+        named = zip(self.channels, self.kinds, strict=True)
+        return tuple(name for name, kind in named if not _is_number(kind))
 
 
 def table_info(path: Path) -> TableInfo:
@@ -509,7 +519,7 @@ def iter_stream(
     *,
     rows: tuple[int, int] | None = None,
     columns: Sequence[str] | None = None,
-    n_rows: int = READ_ROWS,
+    n_rows: int | None = None,
 ) -> Iterator[Stream]:
     """Read the numeric channels of a table as blocks of readings.
 
@@ -519,8 +529,8 @@ def iter_stream(
         Only these rows, `[begin, end)`.
     columns : sequence of str, optional
         Only these channels, in this order; default all numeric ones.
-    n_rows : int
-        Rows a block, at most.
+    n_rows : int, optional
+        Rows a block, at most; default as many as make 4 MiB.
 
     Yields
     ------
@@ -539,6 +549,7 @@ def iter_stream(
         info = _info(file, path)
         chosen = _chosen(info, columns, path)
         units = tuple(info.units[info.channels.index(channel)] for channel in chosen)
+        n_rows = n_rows or max(READ_BYTES // (8 * (1 + len(chosen))), 1)
         is_first = True
         for batch in _batches(file, path, ["time", *chosen], rows, n_rows):
             is_first = False
@@ -654,19 +665,16 @@ def as_floats(column: pa.Array) -> NDArray[np.float64]:
     return np.asarray(numbers.to_numpy(zero_copy_only=False))
 
 
-def join_streams(blocks: Sequence[Stream]) -> Stream:
-    """Join the blocks of one stream."""
-    first = blocks[0]
-    return Stream(
-        first.name,
-        np.concatenate([block.stamps_ns for block in blocks]),
-        np.concatenate([block.data for block in blocks]),
-        first.channels,
-        first.units,
-        first.nominal_rate_hz,
-        first.absolute,
-        first.kind,
-    )
+def join_streams(blocks: Iterable[Stream], store: Store = IN_MEMORY) -> Stream:
+    """Join the blocks of one stream, one at least; `store` keeps the readings."""
+    rest = iter(blocks)
+    first = next(rest)
+    stamps, data = [first.stamps_ns], store.begin(first.data.shape[1:], first.data.dtype)
+    data.add(first.values)
+    for block in rest:
+        stamps.append(block.stamps_ns)
+        data.add(block.values)
+    return replace(first, stamps_ns=np.concatenate(stamps), data=data.rows())
 
 
 def read_stream(
@@ -677,7 +685,7 @@ def read_stream(
     columns: Sequence[str] | None = None,
 ) -> Stream:
     """Read the numeric channels of a table at once; see `iter_stream`."""
-    return join_streams(list(iter_stream(path, name, rows=rows, columns=columns)))
+    return join_streams(iter_stream(path, name, rows=rows, columns=columns))
 
 
 # --- plain tables ------------------------------------------------------------------------------
@@ -748,7 +756,7 @@ def write_stream(path: Path, stream: Stream, *, item_id: str) -> TimeFacts:
     stream : Stream
         Its data [shape=(n,) or (n, n_channels)] become int64 or float64 columns.
     """
-    data = stream.data.reshape(stream.n_samples, -1)
+    data = stream.values.reshape(stream.n_samples, -1)
     kind = "int64" if data.dtype.kind in "iub" else "float64"
     units = stream.units or (None,) * len(stream.channels)
     columns = tuple(

@@ -21,9 +21,9 @@ from functools import reduce
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmprep.errors import DataError
+from mmprep.rows import IN_MEMORY, Rows, Store
 from mmprep.signals import Stream
 from mmprep.tables.feed import BLOCK_BYTES
 from mmprep.tables.layout import Layout
@@ -194,8 +194,13 @@ class TextTable:
             {self.layout.where: reader.digest()} if is_whole else {},
         )
 
-    def read(self, name: str, on_bad_row: str = "fail") -> Stream:
+    def read(self, name: str, on_bad_row: str = "fail", store: Store = IN_MEMORY) -> Stream:
         """Read the numeric channels without writing a table.
+
+        Parameters
+        ----------
+        store : Store
+            Keeps the readings.
 
         Returns
         -------
@@ -210,7 +215,7 @@ class TextTable:
         while True:
             reader = _TableReader(self, (*columns, *texts), ReadOptions(on_bad_row))
             try:
-                stamps, data = _collected(reader, columns)
+                stamps, data = _collected(reader, columns, store)
             except Widen as wanted:
                 columns = self._widened(columns, self._asked(wanted))
                 continue
@@ -468,17 +473,17 @@ def _notes(reader: _TableReader, n_rows: int) -> Iterator[str]:
 
 
 def _collected(
-    reader: RowReader, columns: tuple[Column, ...]
-) -> tuple[IntArray, NDArray[np.float64]]:
+    reader: RowReader, columns: tuple[Column, ...], store: Store
+) -> tuple[IntArray, Rows]:
     """Join the rows of a file: stamps [shape=(n,), ns], data [shape=(n, n_columns)]."""
     stamps: list[IntArray] = [np.zeros(0, np.int64)]
-    data: list[NDArray[np.float64]] = [np.zeros((0, len(columns)))]
+    data = store.begin((len(columns),))
     for batch in reader.batches():
         known, valid = batch.stamps_ns, batch.is_valid
         stamps.append(known if valid is None else np.where(valid, known, NULL_STAMP_NS))
         floats = [as_floats(batch.columns[column.name]) for column in columns]
-        data.append(np.stack(floats, axis=1) if floats else np.zeros((known.size, 0)))
-    return np.concatenate(stamps), np.concatenate(data)
+        data.add(np.stack(floats, axis=1) if floats else np.zeros((known.size, 0)))
+    return np.concatenate(stamps), data.rows()
 
 
 def keys_of(layout: Layout, column: str) -> dict[str, int]:
