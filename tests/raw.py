@@ -90,10 +90,14 @@ def talkie(
     sound_from_s: Fraction = Fraction(0),
     sound_s: int = 10,
     beeps_s: Iterable[float] = (),
+    lost_s: tuple[float, float] = (0, 0),
     codec: str = "pcm_s16le",
     rate_hz: int = 16_000,
 ) -> Path:
-    """Write a film with sound: white frames of these ranks, 20 ms beeps at these times."""
+    """Write a film with sound: white frames of these ranks, 20 ms beeps at these times.
+
+    Packets of sound that begin within `lost_s` are left out.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     white = set(flashes)
     times = float(sound_from_s) + np.arange(sound_s * rate_hz) / rate_hz
@@ -119,7 +123,8 @@ def talkie(
             )
             part.sample_rate, part.time_base = rate_hz, Fraction(1, rate_hz)
             part.pts = round(sound_from_s * rate_hz) + begin
-            container.mux(voice.encode(part))
+            if not lost_s[0] <= times[begin] < lost_s[1]:
+                container.mux(voice.encode(part))
         container.mux(picture.encode())
         container.mux(voice.encode())
     return path

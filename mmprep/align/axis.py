@@ -89,7 +89,8 @@ class KnotAxis:
     ----------
     n_samples_ : int
     knot_index : [shape=(k,), float64]
-        Sample numbers, strictly increasing, from 0 to n_samples - 1 or more; k >= 2.
+        Sample numbers, strictly increasing, from 0 to n_samples - 1 or more; k >= 2. Two that
+        follow one another are the samples on both sides of a break.
     knot_s : [shape=(k,), float64, s]
         Their times, strictly increasing.
     """
@@ -115,11 +116,22 @@ class KnotAxis:
         """Give the position of each time, clipped to `[0, n - 1]`."""
         return np.minimum(np.interp(times_s, self.knot_s, self.knot_index), self.n_samples_ - 1.0)
 
-    def steps(self, samples: IntArray) -> float:
-        """Give the mean time from one sample to the next: it serves as a tolerance only."""
-        del samples
-        span_s = float(self.knot_s[-1] - self.knot_s[0])
-        return span_s / float(self.knot_index[-1] - self.knot_index[0])
+    @property
+    def rate_hz(self) -> float:
+        """The mean rate between the knots, breaks left out."""
+        index, seconds = np.diff(self.knot_index), np.diff(self.knot_s)
+        inside = index > 1 if np.any(index > 1) else index > 0
+        return float(index[inside].sum() / seconds[inside].sum())
+
+    def steps(self, samples: IntArray) -> FloatArray | float:
+        """Give the time from each sample to the next: the mean, but over a break."""
+        breaks = np.flatnonzero(np.diff(self.knot_index) == 1)
+        if not breaks.size:
+            return 1 / self.rate_hz
+        step = np.full(samples.shape, 1 / self.rate_hz)
+        for at in breaks:
+            step[samples == self.knot_index[at]] = self.knot_s[at + 1] - self.knot_s[at]
+        return step
 
 
 @dataclass(frozen=True, slots=True)

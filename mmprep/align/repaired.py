@@ -292,25 +292,26 @@ def regular_data(
     kind: str = "audio",
     channels: tuple[str, ...] = (),
     units: tuple[str | None, ...] = (),
+    breaks: IntArray | None = None,
 ) -> Repaired:
     """Take readings, which may lie in a file, that lie evenly between knots; see `regular`."""
     origin_ns = int(knot_ns[0])
     seconds = (knot_ns - origin_ns) / NS_PER_S
     axis = KnotAxis(int(data.shape[0]), np.asarray(knot_index, dtype=np.float64), seconds)
-    rate = float((knot_index[-1] - knot_index[0]) / (seconds[-1] - seconds[0]))
+    inner = np.zeros(0, np.int64) if breaks is None else breaks
     return Repaired(
         name=name,
         kind=kind,
         origin_ns=origin_ns,
         axis=axis,
-        runs=np.array([0, axis.n_samples], dtype=np.int64),
+        runs=np.concatenate([[0], inner, [axis.n_samples]]).astype(np.int64),
         source=data,
         rows=None,
         channels=channels,
         units=units,
         nominal_rate_hz=nominal_rate_hz,
-        period_s=float(1 / nominal_rate_hz) if nominal_rate_hz else 1 / rate,
-        effective_rate_hz=rate,
+        period_s=float(1 / nominal_rate_hz) if nominal_rate_hz else 1 / axis.rate_hz,
+        effective_rate_hz=axis.rate_hz,
         is_regular=True,
         n_corrupt=0,
         n_duplicate=0,

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
+from mmprep.media.breaks import Stamps
 from mmprep.media.edits import edit_samples, itunes_samples
 from mmprep.media.files import (
     MediaPath,
@@ -42,6 +43,7 @@ from mmprep.media.files import (
     open_container,
 )
 from mmprep.media.headers import Header, WavData, read_header
+from mmprep.timebase import sample_index
 
 if TYPE_CHECKING:
     from av.audio.frame import AudioFrame
@@ -114,7 +116,10 @@ class Audio:
         Packets that couldn't be decoded.
     stamp_error_s : float
         The largest distance of a packet's stamp from where its samples stand when they are counted
-        from `start_s`: 0 in an unbroken track, else what sample counting would miss.
+        from `start_s` and from each break: what sample counting misses.
+    breaks : tuple of (row, s)
+        Where the sound broke off and went on later: the first of `samples` behind each break, and
+        its time on the container's time line; see `media.breaks`.
     """
 
     samples: Samples
@@ -125,6 +130,7 @@ class Audio:
     n_errors: int
     start_s: float
     stamp_error_s: float
+    breaks: tuple[tuple[int, float], ...]
     decoder: str
     codec: str
 
@@ -167,7 +173,7 @@ class _Wish:
 class _Source(Protocol):
     info: AudioInfo
     n_errors: int
-    stamp_error_s: float
+    stamps: Stamps
 
     def pieces(self, n_samples: int) -> Iterator[Samples]: ...
 
@@ -182,7 +188,7 @@ class _WavSource:
     """The samples of a wav, read by numpy."""
 
     def __init__(self, path: MediaPath, header: Header, wav: WavData) -> None:
-        self.n_errors, self.stamp_error_s = 0, 0.0
+        self.n_errors, self.stamps = 0, Stamps()
         self._wav = wav
         self._file: Any = files.open_input(path, buffering=0)
         self._file.seek(wav.offset)
@@ -218,7 +224,7 @@ class _SoundFileSource:
     def __init__(self, path: MediaPath, header: Header) -> None:
         import soundfile
 
-        self.n_errors, self.stamp_error_s = 0, 0.0
+        self.n_errors, self.stamps = 0, Stamps()
         self._watched = files.Watched(path) if files.is_member(path) else None
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
         self._file = soundfile.SoundFile(self._watched or os.fsencode(Path(path).absolute()))
@@ -259,7 +265,7 @@ class _FFmpegSource:
 
     def __init__(self, path: MediaPath, header: Header, track: int) -> None:
         self._path = path
-        self.n_errors, self.stamp_error_s = 0, 0.0
+        self.n_errors, self.stamps = 0, Stamps()
         self._container = open_container(path)
         try:
             self._stream = nth_stream(self._container, "audio", track, path)
@@ -406,10 +412,8 @@ class _FFmpegSource:
 
     def _note_stamp(self, frame: AudioFrame, n_done: int) -> None:
         stamp_s = _stamp_s(frame)
-        if stamp_s is None or not is_timed(self._container):
-            return
-        expected_s = self.info.start_s + n_done / self.info.rate_hz
-        self.stamp_error_s = max(self.stamp_error_s, abs(stamp_s - expected_s))
+        if stamp_s is not None and is_timed(self._container):
+            self.stamps.note(n_done, stamp_s)
 
     def close(self) -> None:
         self._container.close()
@@ -554,7 +558,14 @@ class AudioReader:
     @property
     def stamp_error_s(self) -> float:
         """See `Audio.stamp_error_s`; so far."""
-        return self._source.stamp_error_s
+        return self._source.stamps.error_s(self.info.rate_hz)
+
+    @property
+    def breaks(self) -> tuple[tuple[int, float], ...]:
+        """See `Audio.breaks`; so far, in rows of the blocks."""
+        found = self._source.stamps.breaks(self.info.rate_hz)
+        scale = Fraction(self.rate_hz, self.info.rate_hz)
+        return tuple((sample_index(row, scale), round(time_s, 9)) for row, time_s in found)
 
     def blocks(self) -> Iterator[Samples]:
         """Decode the track, once.
@@ -751,6 +762,7 @@ def decode_audio(
             n_errors=reader.n_errors,
             start_s=reader.info.start_s,
             stamp_error_s=reader.stamp_error_s,
+            breaks=reader.breaks,
             decoder=reader.info.decoder,
             codec=reader.info.codec,
         )

@@ -525,6 +525,7 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         media=source if about.kind in {"audio", "features"} else None,
         kind=KIND_OF_MODALITY.get(about.kind or "signal", "signal"),
         offset_s=ref.offset_s or 0.0,
+        breaks=tuple((row, time_s) for row, time_s in ref.extra.get("breaks", ())),
         channels=about.channels or (),
         units=about.units or (),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -72,10 +73,22 @@ def extract(job: Job) -> dict[str, Any]:
                     "duration_s": samples.size / float(rate_hz),
                     "offset_s": float(extractor.offset_s) + start_s,
                     "audio_rate_hz": rate_text(rate_hz),
+                    "breaks": _breaks(item, extractor),
                     "warnings": sounds.loud(item.source, sounds.peak(samples)),
                 }
         signal_s = sum(record["duration_s"] for record in records.values())
         return shards.close() | {"records": records, "signal_s": signal_s}
+
+
+def _breaks(item: Item, extractor: core.Extractor) -> list[tuple[int, float]]:
+    """Give the first row behind each break of the sound, and its time as the sound has it."""
+    found = []
+    for sample, time_s in item.spec.get("breaks", ()):
+        since_s = Fraction(sample) / rate(item.spec["rate_hz"])
+        row = max(math.ceil((since_s - extractor.offset_s) / extractor.hop_s), 0)
+        behind_s = extractor.offset_s + row * extractor.hop_s - since_s
+        found.append((row, round(time_s + float(behind_s), 9)))
+    return found
 
 
 def _write(

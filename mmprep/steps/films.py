@@ -141,12 +141,21 @@ def paired(
     return logged, Fixes(frames.stamps_ns[known], logged.times_ns[known])
 
 
-def log(logged: align.Logged | None) -> Facts | None:
-    """Count what a log of all frames leaves out; null where there is none."""
+def log(logged: align.Logged | None, ranks: IntArray) -> Facts | None:
+    """Say what a log of all frames leaves out; null where there is none.
+
+    Parameters
+    ----------
+    ranks : [shape=(n,), int]
+        The frames whose times are in `logged`.
+    """
     if logged is None:
         return None
+    absent = ranks[logged.times_ns == align.NO_TIME]
+    parts = np.split(absent, np.flatnonzero(np.diff(absent) > 1) + 1) if absent.size else []
     return {
         "n_absent": logged.n_absent,
+        "absent": [{"first": int(p[0]), "last": int(p[-1])} for p in parts[:MAX_LISTED]],
         "n_beyond": logged.n_beyond,
         "n_repeated": logged.n_repeated,
     }
@@ -187,7 +196,11 @@ def warnings(session: str, facts: Sequence[Facts]) -> list[str]:
         if known["n_undecodable"]:
             found.append(f"{session}: {name}: {known['n_undecodable']} frames can't be decoded")
         counts = known["log"] or {}
-        found += [f"{session}: {name}: {n} {_LOG_LOSSES[key]}" for key, n in counts.items() if n]
+        found += [
+            f"{session}: {name}: {counts[key]} {what}"
+            for key, what in _LOG_LOSSES.items()
+            if counts.get(key)
+        ]
     return found
 
 

@@ -142,6 +142,8 @@ def _audio_stream(path: Path, number: int = 0) -> Facts:
             "duration_s": n_samples / info.rate_hz,
             "declared_s": None if declared is None else declared / info.rate_hz,
             "n_errors": reader.n_errors,
+            "n_breaks": len(reader.breaks),
+            "stamp_error_s": reader.stamp_error_s,
         }
 
 

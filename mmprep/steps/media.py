@@ -91,6 +91,8 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
                 highest = max(highest, sounds.peak(block)) if block.dtype == np.float32 else 0.0
                 append(block)
         lengths = _compare(findings, reader)
+        breaks = reader.breaks
+        findings.warnings += sounds.uneven(item.source, reader)
     findings.warnings += sounds.loud(item.source, highest)
     findings.streams[stream] = {
         "shard": place.path,
@@ -98,12 +100,13 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
         "rate_hz": rate_text(rate_hz),
         "offset_s": round(reader.info.start_s, 9),
         "clock": findings.clock,
-        "lengths": lengths,
+        "lengths": lengths | ({"breaks": breaks} if breaks else {}),
     }
-    findings.lasts(reader.info.start_s + float((place.end - place.begin) / rate_hz))
+    row, time_s = breaks[-1] if breaks else (0, reader.info.start_s)
+    findings.lasts(time_s + float((place.end - place.begin - row) / rate_hz))
 
 
-def _compare(findings: Findings, reader: AudioReader) -> dict[str, int]:
+def _compare(findings: Findings, reader: AudioReader) -> dict[str, Any]:
     """Give both lengths where they differ; warn where samples are missing that are claimed."""
     declared, decoded, source = reader.info.n_declared, reader.n_decoded, findings.item.source
     if reader.n_errors:

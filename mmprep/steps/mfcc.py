@@ -220,6 +220,7 @@ def _shard_item(data: datasets.InputDataset, record: Record) -> Item:
         "rows": list(ref.rows),
         "rate_hz": ref.rate_hz,
         "offset_s": ref.offset_s,
+        "breaks": ref.extra.get("breaks", ()),
         "subject": record.subject,
     }
     source = record.source or record.id
@@ -304,12 +305,13 @@ def _contents(
 
 def _ref(row: Mapping[str, Any], names: Mapping[str, str]) -> StreamRef:
     begin, end = row["rows"]
-    return shard_ref(
+    ref = shard_ref(
         names.get(row["shard"], row["shard"]),
         (begin, end),
         rate_hz=rate_number(Fraction(row["rate_hz"])),
         offset_s=round(row["offset_s"], 9),
     )
+    return msgspec.structs.replace(ref, extra={"breaks": row["breaks"]}) if row["breaks"] else ref
 
 
 def _new_record(

@@ -84,7 +84,11 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
             *(*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
             *films.notes(item.id, facts),
         ],
-        "warnings": [*_losses(item.id, facts, counts), *films.warnings(item.id, facts)],
+        "warnings": [
+            *(f"{item.id}: {said}" for one in opened for said in one.said),
+            *_losses(item.id, facts, counts),
+            *films.warnings(item.id, facts),
+        ],
     }
 
 

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
-from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES, AudioReader
 from mmprep.steps.inputs import Inputs
 
 # Decoded float32 bytes for a byte of the file, so that shards can be planned without opening it.
 _UNPACKED = ".wav .bwf .rf64 .aif .aifc .aiff .au .snd .sph .nist .caf .w64 .voc .sf .avr .paf .pvf"
 _EXPANSION = {**dict.fromkeys(_UNPACKED.split(), 2), ".flac": 4}
 _LOSSY, _IN_VIDEO = 20, 2
+OFF_S = 0.02  # no lip notices less
 LOUDEST = 2.0  # decoders of lossy sound go a little beyond full scale, 1
 
 
@@ -41,6 +42,21 @@ def loud(source: str, highest: float) -> tuple[str, ...]:
         f"{source}: values reach {highest:.6g} where 1 is full scale: integers that were written"
         " as floats?",
     )
+
+
+def uneven(source: str, reader: AudioReader) -> tuple[str, ...]:
+    """Say so where a decoded sound breaks off, or its packets aren't where its samples are."""
+    said = []
+    if reader.breaks:
+        row, time_s = reader.breaks[-1]
+        lost_s = time_s - reader.info.start_s - row / reader.rate_hz
+        said.append(f"{source}: breaks in the sound: {len(reader.breaks)}, {lost_s:.3g} s in all")
+    if reader.stamp_error_s > OFF_S:
+        said.append(
+            f"{source}: packets of the sound are stamped up to {reader.stamp_error_s:.3g} s from"
+            " where its samples are counted to be"
+        )
+    return tuple(said)
 
 
 def suffix_of(name: str) -> str:

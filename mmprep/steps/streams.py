@@ -27,7 +27,7 @@ from mmprep.rows import Rows, Store, gathered
 from mmprep.shards import shard_rows
 from mmprep.signals import Stream
 from mmprep.sources import clocklog
-from mmprep.steps import evidence, films, rawparts
+from mmprep.steps import evidence, films, rawparts, sounds
 from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, Evidence, Fixes, FrameLog, IntArray
@@ -47,7 +47,7 @@ class Opened:
         Readings with their stamps.
     data : array, optional
         Evenly spaced rows, in place of `stream`: row i at
-        `first_ns + i / rate` on the own clock.
+        `first_ns + i / rate` on the own clock, up to the first break of the spec.
     first_ns : int
     scan : VideoTrack, optional
         The frames' packets, if a video file was scanned.
@@ -57,6 +57,8 @@ class Opened:
         Columns that hold text, which no window can.
     shift_ns : int
         How far its own times were moved to a given start.
+    said : tuple of str
+        What is worth a warning.
     """
 
     spec: StreamSpec
@@ -67,6 +69,7 @@ class Opened:
     track: films.Facts | None = None
     texts: tuple[str, ...] = ()
     shift_ns: int = 0
+    said: tuple[str, ...] = ()
 
     @property
     def nominal_hz(self) -> Fraction | None:
@@ -94,16 +97,29 @@ class Opened:
             raise DataError("is not even", where=self.spec.name)
         return self.data
 
+    @property
+    def breaks(self) -> IntArray:
+        """The first rows behind the breaks of even rows."""
+        rows = [row for row, _ in self.spec.breaks if row < len(self.even)]
+        return np.array(rows, dtype=np.int64)
+
     def knots(self) -> tuple[NDArray[np.float64], IntArray]:
-        """Give row numbers and own times, every few seconds, first and last included."""
+        """Give row numbers and own times, every few seconds, ends of stretches included."""
+        times_ns = [round(time_s * NS_PER_S) + self.shift_ns for _, time_s in self.spec.breaks]
+        begins = [0, *self.breaks.tolist()]
+        ends = [*begins[1:], max(len(self.even), 2)]
+        stretches = zip(begins, ends, [self.first_ns, *times_ns], strict=False)
+        index, own = zip(*(self._knots(*stretch) for stretch in stretches), strict=True)
+        return np.concatenate(index), np.concatenate(own)
+
+    def _knots(self, begin: int, end: int, begin_ns: int) -> tuple[NDArray[np.float64], IntArray]:
         if self.nominal_hz is None:
             raise DataError("has no rate", where=self.spec.name)
-        last = max(len(self.even) - 1, 1)
-        seconds = float(last / self.nominal_hz)
-        index = np.unique(np.rint(np.linspace(0, last, int(seconds / KNOT_S) + 2)))
+        seconds = float((end - 1 - begin) / self.nominal_hz)
+        index = np.unique(np.rint(np.linspace(begin, end - 1, int(seconds / KNOT_S) + 2)))
         numerator, denominator = self.nominal_hz.numerator, self.nominal_hz.denominator
-        steps = [int(i) * denominator * NS_PER_S // numerator for i in index]
-        return index, self.first_ns + np.array(steps, dtype=np.int64)
+        steps = [(int(i) - begin) * denominator * NS_PER_S // numerator for i in index]
+        return index, begin_ns + np.array(steps, dtype=np.int64)
 
 
 def open_stream(spec: StreamSpec, store: Store) -> Opened:
@@ -203,8 +219,10 @@ def _from_audio(spec: StreamSpec, store: Store) -> Opened:
     with media.AudioReader(spec.path, track=spec.number) as reader:
         samples = gathered(reader.blocks(), store)
     first_ns = round(reader.info.start_s * NS_PER_S)
-    known = replace(spec, rate_hz=spec.rate_hz or str(reader.rate_hz))
-    return Opened(known, data=samples, first_ns=first_ns)
+    rate_hz = spec.rate_hz or str(reader.rate_hz)
+    known = replace(spec, rate_hz=rate_hz, breaks=reader.breaks)
+    said = sounds.uneven(spec.name, reader)
+    return Opened(known, data=samples, first_ns=first_ns, said=said)
 
 
 _FORMS = {
@@ -315,6 +333,7 @@ class Clocked:
                 kind=spec.kind,
                 channels=spec.channels,
                 units=spec.units,
+                breaks=self.opened.breaks,
             )
         return align.repair(self.opened.stream, self._row_times(self.opened.stream))
 

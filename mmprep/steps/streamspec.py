@@ -36,6 +36,8 @@ class StreamSpec:
         How much too late its stamps are.
     part : str, optional
         Which stream of a raw file that holds several.
+    breaks : tuple of (row, s)
+        Where the sound of a shard goes on after a break: see `media.breaks`.
     number : int
         Which of the tracks of its kind in a sound or video file, from 0.
     more : tuple of (path, rows)
@@ -63,6 +65,7 @@ class StreamSpec:
     unit: str | None = None
     tz: str | None = None
     part: str | None = None
+    breaks: tuple[tuple[int, float], ...] = ()
     number: int = 0
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None

@@ -69,7 +69,7 @@ def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         **(modality.clocked.opened.track or {}),
         **films.dropped(drops, plan.origin_ns),
         **films.decoded(modality.pixels, ranks[place], seconds),
-        "log": films.log(modality.clocked.logged),
+        "log": films.log(modality.clocked.logged, np.asarray(repaired.source)),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmprep import open_dataset, run_align, run_convert
+from mmprep import open_dataset, run_align, run_convert, run_mfcc
 from mmprep.errors import UsageError
 from mmprep.manifest.codec import read_manifest
 from mmprep.media import decode_audio, read_frames, scan_video
@@ -274,7 +274,9 @@ def test_frames_without_a_time_in_the_log_are_masked_and_counted(tmp_path, mmpre
     assert "warning: session: video: 11 frames have no time in the frame log" in done.err
     assert "warning: session: video: 5 rows of the frame log name frames behind" in done.err
     known = stream_in(tmp_path / "out", "video")
-    assert known["video"]["log"] == {"n_absent": 11, "n_beyond": 5, "n_repeated": 0}
+    absent = [{"first": 50, "last": 59}, {"first": 100, "last": 100}]
+    counts = {"n_absent": 11, "n_beyond": 5, "n_repeated": 0}
+    assert known["video"]["log"] == {**counts, "absent": absent}
     assert (known["accounting"]["in"], known["accounting"]["corrupt"]) == (200, 11)
     ranks, valid = joined(tmp_path / "out", "video"), joined(tmp_path / "out", "video.valid")
     wanted = np.setdiff1d(np.arange(200), [*range(50, 60), 100])
@@ -574,3 +576,61 @@ def test_every_video_is_aligned_at_its_own_stamps(shared, tmp_path, name):
     if sound:
         found = stream_in(tmp_path / "out", "audio")["coverage_s"][0]
         assert found == pytest.approx(sound.start_s - begin_s, abs=1e-8)
+
+
+# Sound that breaks off ----------------------------------------------------------------------------
+
+
+@WAYS
+def test_sound_behind_a_break_stays_where_its_packets_are(tmp_path, way):
+    """Packets between 3 and 4.5 s are lost; the beeps at 2 and 6 s stay where they are."""
+    path = talkie(
+        tmp_path / "v.mkv",
+        range(0, 8000, 40),
+        (50, 150),
+        sound_s=8,
+        beeps_s=(2, 6),
+        lost_s=(3, 4.5),
+    )
+    out = way(path, tmp_path / "out", frames="8x8", gray=True)
+    known, sound = stream_in(out, "audio"), joined(out, "audio")
+    np.testing.assert_allclose(flashes_of(out, 25), [2, 6], atol=1e-9)
+    np.testing.assert_allclose(starts_of(sound, 16_000), [2, 6], atol=1e-3)
+    assert known["n_gaps"] == 1
+    np.testing.assert_allclose(known["gaps_s"], [[3, 4.5]], atol=0.13)
+    lost = np.flatnonzero(~joined(out, "audio.valid").reshape(-1)) / 16_000
+    np.testing.assert_allclose(lost[[0, -1]], known["gaps_s"][0], atol=1e-3)
+    assert lost.size == pytest.approx(np.diff(known["gaps_s"][0])[0] * 16_000, abs=2)
+    assert known["effective_rate_hz"] == pytest.approx(16_000, rel=1e-9)
+
+
+def test_sound_that_breaks_off_is_said(tmp_path, mmprep):
+    made = {"sound_s": 8, "lost_s": (3, 4.536)}
+    path = talkie(tmp_path / "v.mkv", range(0, 8000, 40), (), **made)
+    done = mmprep("convert", path, "-o", tmp_path / "c", "--engine", "serial")
+    assert "warning: v.mkv: breaks in the sound: 1, 1.54 s in all" in done.err
+    args = ("--stream", f"voice={path}#audio", "-o", tmp_path / "out", "--engine", "serial")
+    done = mmprep("align", *args)
+    assert "warning: session: voice: breaks in the sound: 1, 1.54 s in all" in done.err
+    assert inspect(f"{path}#audio")["streams"][0]["n_breaks"] == 1
+
+
+def test_break_moves_with_the_clock_and_the_start(tmp_path):
+    made = {"sound_s": 8, "beeps_s": (2, 6), "lost_s": (3, 4.5)}
+    path = talkie(tmp_path / "v.mkv", range(0, 8000, 40), (), **made)
+    out = aligned_with_sound(path, tmp_path / "out", start=("video=1700000000",))
+    assert origin_s(out) == 1_700_000_000
+    np.testing.assert_allclose(starts_of(joined(out, "audio"), 16_000), [2, 6], atol=1e-3)
+
+
+def test_features_behind_a_break_stay_with_their_sound(tmp_path):
+    made = {"sound_s": 8, "beeps_s": (2, 6), "lost_s": (3, 4.5)}
+    converted(talkie(tmp_path / "v.mkv", range(0, 8000, 40), (), **made), tmp_path / "c")
+    run_mfcc(tmp_path / "c", output=tmp_path / "f", features="logmel", **SERIAL)
+    run_align(f"{tmp_path}/f#logmel", output=tmp_path / "out", session="session", **SERIAL)
+    (found,) = (tmp_path / "out/sync").iterdir()
+    level = joined(tmp_path / "out", "logmel").max(axis=1)
+    loud = level > (np.nanmin(level) + np.nanmax(level)) / 2
+    begins = np.flatnonzero(np.diff(loud.astype(int)) == 1) / 100
+    np.testing.assert_allclose(begins, [2, 6], atol=0.03)
+    assert json.loads(found.read_text())["streams"][0]["n_gaps"] == 1
