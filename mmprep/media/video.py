@@ -17,6 +17,7 @@ Rules
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,6 +45,7 @@ COMMON_RATES = tuple(Fraction(text) for text in _RATES.split())
 N_PROBED = 64  # packets in which the first frame is looked for
 RESTART_S = 1.0  # packets are stored in order of decoding, but for some ticks
 N_SEEK = 12  # frames worth decoding rather than seeking
+_NO_STAMP = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class VideoTrack:
     n_errors: int = 0
 
     def __post_init__(self) -> None:
-        for array in (self.pts, self.is_key, self.discarded, self.damaged):
-            array.setflags(write=False)
+        for column in (self.pts, self.is_key, self.discarded, self.damaged):
+            column.setflags(write=False)
 
     def __repr__(self) -> str:
         size = f"{self.width}x{self.height}"
@@ -175,9 +177,13 @@ def ticks_to_ns(ticks: IntArray, time_base: Fraction) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class _Packets:
-    pts: list[int | None]
-    dts: list[int | None]
-    flags: list[tuple[bool, bool, bool]]
+    """The packets of a track as they lie in the file; `_NO_STAMP` where one has none."""
+
+    pts: IntArray
+    dts: IntArray
+    is_key: BoolArray
+    discarded: BoolArray
+    damaged: BoolArray
     rotation_deg: int
     n_errors: int
 
@@ -203,12 +209,11 @@ def scan_video(path: MediaPath, *, track: int = 0) -> VideoTrack:
         stream = nth_stream(container, "video", track, path)
         stream.codec_context.thread_count = 1
         packets = _packets(container, stream)
-        if not packets.pts:
+        if not packets.pts.size:
             raise DataError("the video track has no frames", where=str(path))
         _check_goes_on(packets.dts, Fraction(stream.time_base), str(path))
         is_avi = container.format.name == "avi"
         stamps, order, ticks = _order(packets, is_avi=is_avi, where=str(path))
-        flags = np.array(packets.flags, dtype=bool)[order]
         context, time_base = stream.codec_context, Fraction(stream.time_base)
         return VideoTrack(
             pts=ticks,
@@ -219,9 +224,9 @@ def scan_video(path: MediaPath, *, track: int = 0) -> VideoTrack:
             height=context.height,
             rotation_deg=packets.rotation_deg,
             codec=context.name,
-            is_key=flags[:, 0].copy(),
-            discarded=flags[:, 1].copy(),
-            damaged=flags[:, 2].copy(),
+            is_key=packets.is_key[order],
+            discarded=packets.discarded[order],
+            damaged=packets.damaged[order],
             stamps=stamps,
             track=track,
             n_errors=packets.n_errors,
@@ -229,19 +234,26 @@ def scan_video(path: MediaPath, *, track: int = 0) -> VideoTrack:
 
 
 def _packets(container: InputContainer, stream: Any) -> _Packets:
-    pts: list[int | None] = []
-    dts: list[int | None] = []
-    flags: list[tuple[bool, bool, bool]] = []
+    pts, dts, flags = array("q"), array("q"), array("B")  # lists take ten times as much
     rotation_deg: int | None = None
     errors: list[str] = []
     for packet in _demuxed(container, stream, errors):
         if rotation_deg is None and len(pts) < N_PROBED:
             rotation_deg = next((-frame.rotation % 360 for frame in _decoded(packet)), None)
         if packet.size:
-            pts.append(packet.pts)
-            dts.append(packet.dts)
-            flags.append((packet.is_keyframe, packet.is_discard, packet.is_corrupt))
-    return _Packets(pts, dts, flags, int(rotation_deg or 0), len(errors))
+            pts.append(_NO_STAMP if packet.pts is None else packet.pts)
+            dts.append(_NO_STAMP if packet.dts is None else packet.dts)
+            flags.append(packet.is_keyframe + 2 * packet.is_discard + 4 * packet.is_corrupt)
+    is_key, discarded, damaged = (np.array(flags) & mark != 0 for mark in (1, 2, 4))
+    return _Packets(
+        np.array(pts),
+        np.array(dts),
+        is_key,
+        discarded,
+        damaged,
+        int(rotation_deg or 0),
+        len(errors),
+    )
 
 
 def _demuxed(container: InputContainer, stream: Any, errors: list[str]) -> Iterator[Packet[Any]]:
@@ -270,13 +282,13 @@ def _decoded(packet: Any) -> list[VideoFrame]:
         return []
 
 
-def _check_goes_on(dts: list[int | None], time_base: Fraction, where: str) -> None:
+def _check_goes_on(dts: IntArray, time_base: Fraction, where: str) -> None:
     """Refuse recordings glued together: their frames would be sorted into one another."""
-    known = np.array([(k, tick) for k, tick in enumerate(dts) if tick is not None], np.int64)
-    back = np.flatnonzero(np.diff(known.reshape(-1, 2)[:, 1]) * float(time_base) < -RESTART_S)
+    known = np.flatnonzero(dts != _NO_STAMP)
+    back = np.flatnonzero(np.diff(dts[known]) * float(time_base) < -RESTART_S)
     if back.size:
         raise DataError(
-            f"its stamps start again after {known[back[0] + 1, 0]} of {len(dts)} frames",
+            f"its stamps start again after {known[back[0] + 1]} of {dts.size} frames",
             where=where,
             hint="it holds several recordings: part them, or let FFmpeg give it stamps that go on:"
             " ffmpeg -i IN -c copy OUT.mkv",
@@ -285,16 +297,15 @@ def _check_goes_on(dts: list[int | None], time_base: Fraction, where: str) -> No
 
 def _order(packets: _Packets, *, is_avi: bool, where: str) -> tuple[str, IntArray, IntArray]:
     """Choose the stamps; give their name, the presentation order of the packets, and the ticks."""
-    stamps, chosen = "pts", packets.pts
-    if None in packets.pts or (is_avi and packets.pts != packets.dts):
-        stamps, chosen = "dts", packets.dts
-    if None in chosen:
+    stamps, ticks = "pts", packets.pts
+    if np.any(ticks == _NO_STAMP) or (is_avi and np.any(ticks != packets.dts)):
+        stamps, ticks = "dts", packets.dts
+    if n_without := int((ticks == _NO_STAMP).sum()):
         raise DataError(
-            f"{chosen.count(None)} of {len(chosen)} frames have no time",
+            f"{n_without} of {ticks.size} frames have no time",
             where=where,
             hint="put the video into a container that has times, e.g. ffmpeg -i IN -c copy OUT.mkv",
         )
-    ticks = np.array(chosen, dtype=np.int64)
     order = np.argsort(ticks, kind="stable").astype(np.int64)
     return stamps, order, ticks[order]
 
