@@ -79,6 +79,8 @@ class Stream:
         Time first; read-only. Of a long stream perhaps rows in a file: see `values`.
     kind : str
         `signal`, `audio`, `video` (data holds frame ranks) or `events`.
+    rate_is_measured : bool
+        The nominal rate is that of the stamps; nobody names one.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Stream:
     nominal_rate_hz: Fraction | None = None
     absolute: bool = False
     kind: str = "signal"
+    rate_is_measured: bool = False
 
     def __post_init__(self) -> None:
         if self.stamps_ns.shape != self.data.shape[:1]:

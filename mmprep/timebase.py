@@ -223,7 +223,7 @@ def period_of(stamps: IntArray | FloatArray, nominal: float = math.nan) -> float
         return by_lag if math.isnan(single) else single
     if nominal > 0:
         return min(single, by_lag, key=lambda period: abs(math.log(period / nominal)))
-    return by_lag if _are_bursts(stamps, by_lag) else single
+    return by_lag if bursts_of(stamps, by_lag).size else single
 
 
 def scatter_of(stamps: IntArray | FloatArray, period: float) -> float:
@@ -273,14 +273,22 @@ def _lag_step(stamps: IntArray | FloatArray) -> float:
     return period if period > 0 else math.nan
 
 
-def _are_bursts(stamps: IntArray | FloatArray, period: float) -> bool:
-    """Say whether rows arrive in bursts of a like number of rows, a like time apart."""
-    begin = np.flatnonzero(np.diff(stamps) > 1.5 * period) + 1
-    rows, step = np.diff(begin), np.diff(stamps[begin])
-    return rows.size >= 8 and all(
-        np.median(np.abs(apart - np.median(apart))) <= np.median(apart) / 4
-        for apart in (rows, step)
+def bursts_of(stamps: IntArray | FloatArray, period: float) -> IntArray:
+    """Find the rows at which bursts begin: rows close together, as many and as often each time.
+
+    Returns
+    -------
+    [shape=(k,), int64]
+        Empty where rows do not arrive in bursts.
+    """
+    step = np.diff(stamps)
+    begin = np.flatnonzero(step > 1.5 * period) + 1
+    apart = (np.diff(begin), np.diff(stamps[begin]))
+    is_even = begin.size > 8 and all(
+        np.median(np.abs(one - np.median(one))) <= np.median(one) / 4 for one in apart
     )
+    is_close = step.size > 0 and bool(np.median(step) < period / 2)
+    return begin if is_even and is_close else np.empty(0, dtype=np.int64)
 
 
 # Clock evidence: what a log says about a device clock, before any fit. The readers make these

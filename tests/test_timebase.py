@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mmprep.timebase import heads_of, lateness_of, period_of, scatter_of
+from mmprep.timebase import bursts_of, heads_of, lateness_of, period_of, scatter_of
 
 RATE_HZ, NOMINAL_S = 250.2, 1 / 250
 RNG = np.random.default_rng(3)
@@ -66,6 +66,13 @@ def bursts(n_bursts, rows, apart, jitter):
 def test_period_of_rows_that_arrive_in_bursts_is_that_of_the_samples():
     stamps = bursts(400, 12, 46.875, 10)  # in ms: 256 Hz in packets of 12
     assert period_of(stamps) == pytest.approx(1000 / 256, rel=5e-3)
+    assert bursts_of(stamps, 1000 / 256).tolist() == list(range(12, 4800, 12))
+
+
+def test_rows_of_which_every_fifth_is_missing_are_no_bursts():
+    stamps = np.delete(np.arange(5000) * 4, np.arange(4, 5000, 5))
+    assert bursts_of(stamps, 5.0).size == 0
+    assert period_of(stamps) == 4
 
 
 def test_nominal_period_tells_bursts_from_losses():

@@ -31,7 +31,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmprep.align.spline import smoothing
-from mmprep.timebase import BoolArray, FloatArray, IntArray, heads_of, lateness_of, scatter_of
+from mmprep.timebase import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    bursts_of,
+    heads_of,
+    lateness_of,
+    scatter_of,
+)
 
 MIN_ROWS = 16
 RATE_TOLERANCE = 0.01
@@ -153,7 +161,7 @@ def _count(stamps: FloatArray, period: float) -> _Counted:
 def _counted(stamps: FloatArray, period: float) -> _Counted:
     step = np.diff(stamps)
     scatter = scatter_of(stamps, period)
-    packet = _packet_rows(step, period)
+    packet = _packet_rows(stamps, step, period)
     chunk = max(stamps.size // heads_of(stamps).size, 1)
     advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
     window = 0
@@ -217,12 +225,13 @@ def _lost_in_scatter(
     return lost
 
 
-def _packet_rows(step: FloatArray, period: float) -> int:
+def _packet_rows(stamps: FloatArray, step: FloatArray, period: float) -> int:
     """Count the rows that arrive together; 1 where rows come singly."""
     if np.median(step) >= period / 2:
         return 1
-    starts = np.flatnonzero(step > period / 2)
-    return int(np.median(np.diff(starts))) if starts.size > 2 else 1
+    begin = bursts_of(stamps, period)
+    begin = begin if begin.size else np.flatnonzero(step > period / 2)
+    return int(np.median(np.diff(begin))) if begin.size > 2 else 1
 
 
 def _level_steps(level: FloatArray, at: IntArray, rows: int = 16) -> FloatArray:

@@ -12,7 +12,8 @@ Rules
 - Where stamps scatter by more than a tenth of a period, steps back by up to ten times the scatter
   are scatter: the row order stands. Chunks of rows that were stamped together scatter as one.
 - Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
-  m equal stamps beside an interval of about m periods is m samples with one stamp.
+  m equal stamps beside an interval of about m periods is m samples with one stamp, and so are
+  equal stamps in bursts of rows that come evenly.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, lateness_of, scatter_of
+from mmprep.timebase import (
+    NS_PER_S,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    bursts_of,
+    lateness_of,
+    scatter_of,
+)
 
 DAY_NS = 86_400 * NS_PER_S
 UNREADABLE = np.iinfo(np.int64).min
@@ -239,7 +248,9 @@ def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]
         return new, False
     starts = np.flatnonzero(new)
     size = np.diff(np.append(starts, stamps.size))
-    if period > 0 and _are_packets(stamps[starts], size, period):
+    if period > 0 and (
+        _are_packets(stamps[starts], size, period) or bursts_of(stamps, period).size
+    ):
         return np.ones(stamps.size, dtype=bool), True
     return new, False
 

@@ -109,10 +109,12 @@ class Repaired:
         The nominal period, or the measured one where there is none or it can't be true; NaN
         where neither is known.
     effective_rate_hz : float
-        Measured; NaN of irregular streams.
+        Measured inside of runs; NaN of irregular streams without a nominal rate.
     is_regular : bool
         Samples lie evenly within a run, so a sinc may be used.
     n_corrupt, n_duplicate : int
+    rate_is_measured : bool
+        The nominal rate is that of the stamps; nobody names one.
     """
 
     name: str
@@ -131,6 +133,7 @@ class Repaired:
     n_corrupt: int
     n_duplicate: int
     repairs: Repairs
+    rate_is_measured: bool = False
 
     @property
     def n_in(self) -> int:
@@ -150,7 +153,7 @@ class Repaired:
     @property
     def rate_ppm(self) -> float:
         """The effective rate against the nominal one, parts per million; NaN if unknown."""
-        if self.nominal_rate_hz is None:
+        if self.nominal_rate_hz is None or self.rate_is_measured:
             return float("nan")
         return (self.effective_rate_hz / float(self.nominal_rate_hz) - 1) * 1e6
 
@@ -397,6 +400,7 @@ def _regular(
         period_s=period_s,
         gap_s=GAP_PERIODS * period_s,
         effective_rate_hz=1 / fit.period_s,
+        is_regular=True,
     )
 
 
@@ -419,6 +423,9 @@ def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns
     else:
         period_s = _believed(stream, median_s * NS_PER_S) / NS_PER_S
         gap_s = GAP_PERIODS * period_s
+    inside = intervals[intervals <= gap_s]
+    is_even = _are_even(inside)
+    is_known = is_even or (inside.size > 0 and stream.nominal_rate_hz is not None)
     return _built(
         stream,
         kept,
@@ -427,16 +434,17 @@ def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns
         Repairs(reason=refusal.reason),
         period_s=period_s,
         gap_s=gap_s,
-        effective_rate_hz=_even_rate(intervals, gap_s),
+        effective_rate_hz=float(1 / inside.mean()) if is_known else float("nan"),
+        is_regular=is_even,
     )
 
 
-def _even_rate(intervals: FloatArray, gap_s: float) -> float:
-    """Measure the rate of stamps that lie evenly as they are; NaN where they don't."""
-    inside = intervals[intervals <= gap_s] if intervals.size else intervals
-    if inside.size == 0 or np.abs(inside - np.median(inside)).max() > 0.1 * np.median(inside):
-        return float("nan")
-    return float(1 / inside.mean())
+def _are_even(intervals: FloatArray) -> bool:
+    """Say whether stamps lie evenly as they are."""
+    if intervals.size == 0:
+        return False
+    middle = float(np.median(intervals))
+    return bool(np.abs(intervals - middle).max() <= 0.1 * middle)
 
 
 def _built(
@@ -449,6 +457,7 @@ def _built(
     period_s: float,
     gap_s: float,
     effective_rate_hz: float,
+    is_regular: bool,
 ) -> Repaired:
     breaks = np.flatnonzero(np.diff(seconds) > gap_s) + 1
     whole = placed.rows.size == stream.n_samples and bool(np.all(np.diff(placed.rows) == 1))
@@ -465,7 +474,7 @@ def _built(
         nominal_rate_hz=stream.nominal_rate_hz,
         period_s=period_s,
         effective_rate_hz=effective_rate_hz,
-        is_regular=not np.isnan(effective_rate_hz),
+        is_regular=is_regular,
         n_corrupt=placed.n_corrupt,
         n_duplicate=placed.n_duplicate,
         repairs=replace(
@@ -475,6 +484,7 @@ def _built(
             in_packets=placed.in_packets,
             intervals=_histogram(placed.stamps_ns, period_s),
         ),
+        rate_is_measured=stream.rate_is_measured,
     )
 
 

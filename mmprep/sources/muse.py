@@ -8,15 +8,20 @@ Rules
   `/Marker/1`) hold it alone: they are the stream `elements`.
 - The other columns are streams by kind: `eeg`, `bands`, `motion`, `ppg`, `status`. The app repeats
   the slower ones at the rate of the EEG; the file doesn't say which values are new.
-- The file names no rate.
+- The file names no rate. Rows in packets come at that of the device, 256 Hz (220 Hz before 2016),
+  where their stamps are within a quarter of it; other rows are measured.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from mmprep import tables
 from mmprep.errors import DataError
@@ -33,11 +38,14 @@ from mmprep.sources.base import (
 from mmprep.tables import stamps
 from mmprep.tables.schema import Column
 from mmprep.tables.text import Padding, TextTable
+from mmprep.timebase import NS_PER_S, bursts_of, period_of
 
 READER = "muse"
 SUFFIXES = (".csv",)
 HEAD_BYTES = 64 << 10
 TIME, ELEMENTS = "TimeStamp", "Elements"
+DEVICE_RATES = (256, 220)
+RATE_TOLERANCE = 0.25  # half a second of packets says no more
 
 _STREAMS = {
     "eeg": re.compile(r"^(RAW|AUX)(_|\d|$)"),
@@ -90,18 +98,20 @@ def _find(claim: Claim, root: Path, options: TextOptions) -> Looks:
     if names is None:
         raise DataError(f"no header of Mind Monitor ({TIME},Delta_TP9,…)", where=name)
     layout, judged = _timed(path, name, lines, options)
+    rate_hz, note = (options.rate_hz, None) if options.rate_hz else _device_rate(lines)
+    notes = tuple(said for said in (judged.note, note) if said)
     return {
         stream: partial(
             TextTable,
             layout,
             tuple(_column(channel) for channel in own),
             judged.time,
-            rate_hz=options.rate_hz if stream != "elements" else None,
+            rate_hz=rate_hz if stream != "elements" else None,
             irregular=stream == "elements",
             kind="events" if stream == "elements" else "signal",
             mend=Padding(",", len(names)) if names[-1] == ELEMENTS else None,
             filled_only=True,
-            notes=(judged.note,) if judged.note else (),
+            notes=notes,
         )
         for stream, own in _groups(names).items()
     }
@@ -123,6 +133,21 @@ def _timed(
         stamps=stamps.stamp_reader("iso", texts, tz=options.tz),
     )
     return layout, stamps.judge(TIME, texts, unit="iso", tz=options.tz)
+
+
+def _device_rate(lines: Sequence[str]) -> tuple[Fraction | None, str | None]:
+    """Know the rate by the packets at the head of a file; None where there are none."""
+    rows = (line.split(",") for line in lines[1:-1])
+    found = (stamps.parse_ns(row[0], "iso") for row in rows if any(row[1:-1]))
+    stamps_ns = np.array([stamp for stamp in found if stamp is not None], dtype=np.int64)
+    period_ns = period_of(stamps_ns)
+    if math.isnan(period_ns) or not bursts_of(stamps_ns, period_ns).size:
+        return None, None
+    measured_hz = NS_PER_S / period_ns
+    near = min(DEVICE_RATES, key=lambda rate: abs(measured_hz - rate))
+    if abs(measured_hz / near - 1) > RATE_TOLERANCE:
+        return None, None
+    return Fraction(near), f"rate taken as {near} Hz, the device's; --rate says otherwise"
 
 
 def _groups(names: Sequence[str]) -> dict[str, list[str]]:

@@ -81,7 +81,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         "clock": _clock_name(chosen, wish),
         "windows": windows.value(plan, moved),
         "notes": [
-            *(*notes, *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
+            *(*notes, *_as_they_came(chosen), *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
             *films.notes(item.id, facts),
         ],
         "warnings": [
@@ -165,13 +165,24 @@ def _unproved(chosen: list[Modality]) -> list[str]:
     return [f"no clock evidence for {', '.join(names)}: taken as on the session clock, bound null"]
 
 
+def _as_they_came(chosen: list[Modality]) -> list[str]:
+    """Say which signals keep the jitter of their stamps, though a rate is named for them."""
+    return [
+        f"{m.name}: stamps stay as they came: {m.repaired.repairs.reason}"
+        for m in chosen
+        if m.repaired.kind == "signal"
+        and not (m.repaired.is_regular or m.repaired.rate_is_measured)
+        and m.repaired.nominal_rate_hz is not None
+    ]
+
+
 def _cut_off(session: str, chosen: list[Modality], plan: align.WindowPlan) -> list[str]:
     """Say which stream limits the windows where others last much longer."""
     spans = {m.name: m.repaired.coverage_ns for m in chosen}
     begin_ns, end_ns = plan.span_ns
     longest = max(spans, key=lambda name: spans[name][1] - spans[name][0])
     lost_ns = (spans[longest][1] - spans[longest][0]) - (end_ns - begin_ns)
-    if lost_ns < CUT_SHARE * (spans[longest][1] - spans[longest][0]):
+    if len(chosen) == 1 or lost_ns < CUT_SHARE * (spans[longest][1] - spans[longest][0]):
         return []
     first = max(spans, key=lambda name: spans[name][0])
     last = min(spans, key=lambda name: spans[name][1])

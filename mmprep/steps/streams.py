@@ -236,7 +236,9 @@ _FORMS = {
 def _kept(stream: Stream, spec: StreamSpec) -> Stream:
     """Let the given kind and rate hold."""
     kind = spec.kind if spec.kind != "signal" else stream.kind
-    return replace(stream, kind=kind, nominal_rate_hz=spec.nominal_hz or stream.nominal_rate_hz)
+    rate_hz = spec.nominal_hz or stream.nominal_rate_hz
+    is_measured = stream.rate_is_measured and rate_hz == stream.nominal_rate_hz
+    return replace(stream, kind=kind, nominal_rate_hz=rate_hz, rate_is_measured=is_measured)
 
 
 # Clocks -------------------------------------------------------------------------------------------

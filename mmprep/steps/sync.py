@@ -41,7 +41,7 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "kind": repaired.kind,
         "method": modality.method,
         "rate_hz": rate_text(modality.rate_hz),
-        "nominal_rate_hz": _rate(repaired.nominal_rate_hz),
+        "nominal_rate_hz": None if repaired.rate_is_measured else _rate(repaired.nominal_rate_hz),
         "effective_rate_hz": repaired.effective_rate_hz,
         "rate_ppm": repaired.rate_ppm,
         "clock": model.to_json(),

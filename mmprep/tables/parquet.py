@@ -6,7 +6,8 @@ Rules
   back as wrong data.
 - The first column is `id` (a dictionary, constant), then `time`, then the channels.
 - Schema metadata `mmprep` is JSON: `start_ns` (the first stamp on the source's clock), `absolute`,
-  `rate_hz` ("num/den" or null), `clock`, `device` (the model that recorded it, or null) and `tz`
+  `rate_hz` ("num/den" or null), `rate_is_measured` (that of the stamps, and none that devices are
+  made for), `clock`, `device` (the model that recorded it, or null) and `tz`
   (the zone of the local times that were made UTC, or null). The stamp of a row on the source's
   clock is its `time` where that is absolute, else start_ns + time.
 - The same rows give the same bytes, however they arrive: row groups are cut by row count and size.
@@ -72,12 +73,15 @@ class TimeFacts:
         The first and the latest stamp on the source's clock; None without any stamp.
     rate_hz : Fraction or None
         Nominal where the source names it, else measured; None for irregular rows.
+    is_measured : bool
+        The rate is that of the stamps, and none that devices are made for.
     """
 
     start_ns: int | None
     end_ns: int | None
     rate_hz: Fraction | None
     absolute: bool
+    is_measured: bool = False
 
 
 def arrow_schema(
@@ -89,6 +93,7 @@ def arrow_schema(
         "start_ns": facts.start_ns or 0,
         "absolute": schema.time.absolute,
         "rate_hz": rate or None,
+        "rate_is_measured": facts.is_measured,
         "clock": "utc" if schema.time.absolute else "device",
         "device": device,
         "tz": tz if schema.time.absolute else None,
@@ -360,9 +365,14 @@ class TableWriter:
             rate = self._rate_hz
             if rate is None and not self._irregular and self._stamps:
                 rate = RateMeter.measure(np.concatenate(self._stamps))
-            self._facts = TimeFacts(self._first_ns, None, rate, self._schema.time.absolute)
+            self._facts = self._facts_of(rate)
             self._stamps = []
         return self._facts
+
+    def _facts_of(self, rate_hz: Fraction | None) -> TimeFacts:
+        is_measured = rate_hz != self._rate_hz and not RateMeter.is_usual(rate_hz or Fraction(1))
+        absolute = self._schema.time.absolute
+        return TimeFacts(self._first_ns, None, rate_hz, absolute, is_measured)
 
     def _finished(self, group: pa.Table, facts: TimeFacts) -> pa.Table:
         schema = arrow_schema(self._schema, facts, device=self._device, tz=self._tz)
@@ -487,7 +497,13 @@ def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
     units = tuple(_said(field, "unit") for field in fields)
     return TableInfo(
         file.metadata.num_rows,
-        TimeFacts(about["start_ns"], None, rate, about["absolute"]),
+        TimeFacts(
+            about["start_ns"],
+            None,
+            rate,
+            about["absolute"],
+            about.get("rate_is_measured", False),
+        ),
         tuple(field.name for field in fields),
         units,
         tuple(str(field.type) for field in fields),
@@ -615,6 +631,7 @@ def _stream(
         info.time.rate_hz,
         info.time.absolute,
         "signal" if info.channels else "events",
+        info.time.is_measured,
     )
 
 

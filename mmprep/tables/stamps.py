@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import pyarrow.compute as pc
 
 from mmprep.errors import DataError, UsageError
 from mmprep.tables.schema import TimeColumn
-from mmprep.timebase import NS_PER_S, BoolArray, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, IntArray, bursts_of, heads_of, period_of
 
 NULL_STAMP_NS = int(np.iinfo(np.int64).min)
 """Stands for a missing stamp in a `Stream`; `align` counts it as corrupt."""
@@ -436,6 +437,9 @@ def row_stamps(start_ns: int, rate_hz: Fraction, rows: IntArray) -> IntArray:
     return start_ns + rows * whole + (2 * rows * rest + rate) // (2 * rate)
 
 
+_NTSC = Fraction(1000, 1001)
+
+
 class RateMeter:
     """Measure the rate of a stream from its stamps."""
 
@@ -456,25 +460,48 @@ class RateMeter:
         Fraction or None [Hz]
             1 / (mean of the steps within half of the median step), moved to a usual rate (whole,
             whole * 1000/1001, 1 / whole) within 500 ppm. None where fewer than 4 of 5 steps lie
-            there: the stream is irregular.
+            there: the stream is irregular. Of rows in bursts, those from the first to the last
+            over the time between; None where that is not sure to 500 ppm.
         """
-        steps = np.diff(stamps_ns)
-        if steps.size == 0:
+        period = period_of(stamps_ns)
+        if math.isnan(period):
             return None
-        middle = float(np.median(steps))
+        bursts = bursts_of(stamps_ns, period)
+        return cls._by_bursts(stamps_ns, bursts) if bursts.size else cls._by_steps(stamps_ns)
+
+    @classmethod
+    def _by_steps(cls, stamps_ns: IntArray) -> Fraction | None:
+        heads = heads_of(stamps_ns)
+        rows, steps = np.diff(heads), np.diff(stamps_ns[heads])
+        middle = float(np.median(steps / rows))
         if middle <= 0:
             return None
-        regular = steps[(steps >= 0.5 * middle) & (steps <= 1.5 * middle)]
-        if regular.size < cls.MIN_REGULAR * steps.size:
+        regular = (steps >= 0.5 * middle * rows) & (steps <= 1.5 * middle * rows)
+        if np.count_nonzero(regular) < cls.MIN_REGULAR * steps.size:
             return None
-        return cls.usual(Fraction(NS_PER_S * int(regular.size), int(regular.sum())))
+        return cls.usual(Fraction(NS_PER_S * int(rows[regular].sum()), int(steps[regular].sum())))
+
+    @classmethod
+    def _by_bursts(cls, stamps_ns: IntArray, begin: IntArray) -> Fraction | None:
+        """Measure from the first burst to the last, where they are far enough apart for that."""
+        arrived = stamps_ns[begin]
+        span_ns = int(arrived[-1] - arrived[0])
+        steps = np.diff(arrived)
+        scatter_ns = 3 * float(np.median(np.abs(steps - np.median(steps))))
+        if scatter_ns > float(cls.TOLERANCE) * span_ns:
+            return None
+        return cls.usual(Fraction(NS_PER_S * int(begin[-1] - begin[0]), span_ns))
+
+    @classmethod
+    def is_usual(cls, rate_hz: Fraction) -> bool:
+        """Say whether a rate is one that devices are made for: whole, NTSC, or one in seconds."""
+        return 1 in (rate_hz.denominator, rate_hz.numerator, (rate_hz / _NTSC).denominator)
 
     @classmethod
     def usual(cls, measured_hz: Fraction) -> Fraction:
         """Move a measured rate to the nearest usual one within 500 ppm."""
-        ntsc = Fraction(1000, 1001)
         near = [Fraction(max(1, round(measured_hz))), Fraction(1, max(1, round(1 / measured_hz)))]
-        near.append(max(1, round(measured_hz / ntsc)) * ntsc)
+        near.append(max(1, round(measured_hz / _NTSC)) * _NTSC)
         best = min(near, key=lambda rate: abs(rate - measured_hz))
         if abs(best - measured_hz) <= cls.TOLERANCE * measured_hz:
             return best

@@ -219,15 +219,17 @@ class TextTable:
             except Widen as wanted:
                 columns = self._widened(columns, self._asked(wanted))
                 continue
+            rate_hz, is_measured = self._rate_of(stamps)
             return Stream(
                 name,
                 stamps,
                 data,
                 tuple(column.name for column in columns),
                 tuple(column.unit for column in columns),
-                self._rate_of(stamps),
+                rate_hz,
                 self.time.absolute,
                 self.kind,
+                is_measured,
             )
 
     def _helpers(self, schema: TableSchema) -> tuple[Column, ...]:
@@ -265,12 +267,14 @@ class TextTable:
         wider = (replace(c, kind=widest(c.kind, kinds.get(c.name, "null"))) for c in columns)
         return self._strict(tuple(column for column in wider if column.kind != "string"))
 
-    def _rate_of(self, stamps_ns: IntArray) -> Fraction | None:
+    def _rate_of(self, stamps_ns: IntArray) -> tuple[Fraction | None, bool]:
+        """Give the rate, and whether it is that of the stamps alone."""
         if self.rate_hz is not None or self.irregular:
-            return self.rate_hz
+            return self.rate_hz, False
         if self.layout.rate is not None:
-            return self.layout.rate.rate_hz
-        return RateMeter.measure(stamps_ns[stamps_ns != NULL_STAMP_NS])
+            return self.layout.rate.rate_hz, False
+        measured = RateMeter.measure(stamps_ns[stamps_ns != NULL_STAMP_NS])
+        return measured, measured is not None and not RateMeter.is_usual(measured)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from datetime import datetime
+from fractions import Fraction
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -126,3 +127,32 @@ def test_real_recording_matches_an_independent_reading(shared, tmp_path):
     stamps = [datetime.fromisoformat(f"{row['TimeStamp']}+00:00").timestamp() for row in rows]
     assert np.allclose(np.array(table["time"].cast("int64")) / 1e9, stamps, atol=1e-4)
     assert len(rows) == 258
+
+
+def packets(rate_hz, jitter_ms=5):
+    """Write rows in packets of twelve, a millisecond apart."""
+    rng = np.random.default_rng(2)
+    rows = [HEADER]
+    for k in range(60):
+        late = rng.integers(0, jitter_ms)
+        for j in range(12):
+            ms = round(k * 12000 / rate_hz) + late + j
+            stamp = f"2021-04-05 15:48:{ms // 1000:02d}.{ms % 1000:03d}"
+            rows.append(f"{stamp},0.5,832.4,844.1,2.9,1,100.00,\n")
+    return "".join(rows)
+
+
+@pytest.mark.parametrize("rate_hz", [256, 220])
+def test_packets_come_at_the_rate_of_the_device(tmp_path, rate_hz):
+    (tmp_path / "mm.csv").write_text(packets(rate_hz))
+    for stream in ("eeg", "bands"):
+        facts, _ = convert(tmp_path / "mm.csv", tmp_path, stream)
+        assert facts.rate_hz == rate_hz
+        assert f"rate taken as {rate_hz} Hz, the device's; --rate says otherwise" in facts.notes
+
+
+def test_rate_of_packets_is_what_the_user_says(tmp_path):
+    (tmp_path / "mm.csv").write_text(packets(256))
+    facts, _ = convert(tmp_path / "mm.csv", tmp_path, "eeg", rate_hz=Fraction(250))
+    assert facts.rate_hz == 250
+    assert not any("device" in note for note in facts.notes)

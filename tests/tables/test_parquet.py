@@ -80,6 +80,7 @@ def test_metadata_gives_back_the_stamps_of_the_device(tmp_path):
         "start_ns": START_NS,
         "absolute": False,
         "rate_hz": "128/1",
+        "rate_is_measured": False,
         "clock": "device",
         "device": None,
         "tz": None,

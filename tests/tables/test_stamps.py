@@ -234,6 +234,26 @@ def test_rate_of_irregular_stamps_is_none():
     assert RateMeter.measure(np.zeros(1, np.int64)) is None
 
 
+def bursts(n_bursts):
+    """Stamps in ms of packets of 12 rows that come at 256 Hz."""
+    late = np.random.default_rng(4).uniform(0, 10, n_bursts)
+    return np.rint((np.arange(n_bursts) * 46.875 + late)[:, None] + np.arange(12)).reshape(-1)
+
+
+def test_rate_of_bursts_is_that_of_the_samples_where_they_last_long_enough():
+    stamps = bursts(4000).astype(np.int64) * 10**6
+    assert RateMeter.measure(stamps) == 256
+    assert RateMeter.measure(stamps[:1200]) is None
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "is_usual"),
+    [("128", True), ("1/5", True), ("30000/1001", True), ("1001/1000", False)],
+)
+def test_usual_rates_are_those_that_devices_are_made_for(rate_hz, is_usual):
+    assert RateMeter.is_usual(Fraction(rate_hz)) is is_usual
+
+
 def test_unknown_time_unit_is_refused():
     with pytest.raises(DataError, match="no time unit 'min'"):
         check_unit("min")
