@@ -107,12 +107,25 @@ _frames = options.chain(
     section="Pixels",
 )
 _labels = options.chain(
+    options.labels,
     click.option(
-        "--labels",
-        metavar="FILE",
-        help="Join a table; its begin_s and end_s are seconds after the session's origin.",
+        "--label-time",
+        metavar="COLUMN[,unit=ms]",
+        help="The rows are said at this time (annotation as it goes on), seconds after the"
+        " session's origin or Unix time.",
     ),
-    click.option("--on", metavar="KEY[=COLUMN]", help="The field to join on."),
+    click.option(
+        "--label-agg",
+        type=click.Choice(["cover", "mean", "last", "mode"]),
+        help="What a window takes of them: the one that holds for all of it, or those within it"
+        " together.  [default: cover]",
+    ),
+    click.option(
+        "--label-lag",
+        type=options.FiniteRange(),
+        metavar="S",
+        help="How much later than what they are about they were said.",
+    ),
     options.shard_size,
     section="Labels and shards",
 )

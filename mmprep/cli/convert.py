@@ -22,10 +22,7 @@ _paths = options.chain(
         metavar="PATTERN",
         help="Attach transcripts, each by its name beside the sound, e.g. '{stem}.txt'.",
     ),
-    click.option("--labels", metavar="FILE", help="Join the columns of a table into the records."),
-    click.option(
-        "--on", metavar="KEY[=COLUMN]", help="The field to join on, and its column in the table."
-    ),
+    options.labels,
     section="Paths",
 )
 _tables = options.chain(

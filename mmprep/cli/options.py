@@ -121,6 +121,30 @@ shard_size = click.option(
     help="Arrays are cut into files (shards) of at most this, a longer record excepted.",
 )
 
+labels = chain(
+    click.option(
+        "--labels",
+        multiple=True,
+        metavar="FILE",
+        help="Join the columns of a table; once a level (subject, session, ...). begin_s and end_s"
+        " are seconds after the session's origin.",
+    ),
+    click.option(
+        "--on",
+        multiple=True,
+        metavar="KEY[=COLUMN],...",
+        help="The fields to join on, and their columns in the table; one for all, or one each.",
+    ),
+    click.option(
+        "--label", metavar="COLUMN", help="The column that is the class.  [default: label]"
+    ),
+    click.option(
+        "--label-bins",
+        metavar="EDGES",
+        help="Make classes of numbers: 3,6 or, with names, low<3<mid<6<high.",
+    ),
+)
+
 selection = chain(
     click.option("--root", metavar="DIR", help="The folder below which names and ids begin."),
     click.option(

@@ -78,8 +78,13 @@ class Config:
     gray: bool = False
     fit: str = "cover"
     media_root: str | None = None
-    labels: str | None = None
-    on: str | None = None
+    labels: str | tuple[str, ...] | None = None
+    on: str | tuple[str, ...] | None = None
+    label: str | None = None
+    label_bins: str | None = None
+    label_time: str | None = None
+    label_agg: str | None = None
+    label_lag: float | None = None
     shard_size: str = "256MiB"
     root: str | None = None
     include: tuple[str, ...] = ()
@@ -155,11 +160,12 @@ def run(
         raise UsageError("a session needs a name", where="--session")
     if config.on and not config.labels:
         raise UsageError("there is no --labels to join", where="--on")
+    wanted = _label_wish(config)
     wish = config.wish()
     plan = _named_plan(config) if _named(config) else _dataset_plan(config, options)
     _check_names(plan, wish)
-    table = labels.read(config.labels, config.on) if config.labels else None
-    content = {**wish, "on": config.on}
+    known = labels.read(wanted)
+    content = {**wish, **wanted.content()}
     with base.open_run(
         STEP, content, options, root=plan.root, engine=engine, progress=progress
     ) as current:
@@ -170,7 +176,19 @@ def run(
             return current.preview(tasks, sum(item.n_bytes for item in plan.items))
         outcomes = current.map(Work("mmprep.steps.session:run"), tasks, label="align")
         current.check_failures()
-        return current.commit(_contents(plan, current, outcomes, config, table))
+        return current.commit(_contents(plan, current, outcomes, known))
+
+
+def _label_wish(config: Config) -> labels.Wish:
+    return labels.Wish(
+        labels.texts(config.labels),
+        labels.texts(config.on),
+        config.label,
+        config.label_bins,
+        config.label_time,
+        config.label_agg or "cover",
+        config.label_lag or 0.0,
+    )
 
 
 def _memory(item: Item) -> int:
@@ -558,8 +576,7 @@ def _contents(
     plan: _Plan,
     current: base.Run,
     outcomes: Sequence[Outcome],
-    config: Config,
-    table: labels.LabelTable | None,
+    known: labels.Labels,
 ) -> Contents:
     book = ShardBook()
     placed: dict[str, Placed] = {}
@@ -581,10 +598,11 @@ def _contents(
             where=", ".join(list(sessions)[:3]),
             hint="a shorter --window, a smaller --min-valid, or --on-gap mask",
         )
-    joined, said = labels.join(records, [table] if table else [])
+    origins = {name: session.origin_ns for name, session in sessions.items()}
+    joined, said = known.join(records, origins)
     for remark in said:
         current.progress.say(remark)
-    label_files = (str(Path(config.labels).absolute()),) if config.labels else ()
+    label_files = tuple(str(Path(path).absolute()) for path in known.paths)
     return Contents(
         joined,
         book.modalities(),

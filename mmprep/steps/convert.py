@@ -45,7 +45,7 @@ from mmprep.timebase import rate
 
 STEP = StepName("convert", 1)
 _CONTENT = (
-    *("layout", "text", "on", "on_column_change"),
+    *("layout", "text", "on_column_change"),
     *("resample", "mono", "channel", "audio_dtype"),
 )
 _OF_STREAMS = ("declared", "time_hint")  # of the text options; the schema file is an input
@@ -58,8 +58,10 @@ class Config:
     inputs: tuple[str, ...]
     layout: str | None = None
     text: str | None = None
-    labels: str | None = None
-    on: str | None = None
+    labels: str | tuple[str, ...] | None = None
+    on: str | tuple[str, ...] | None = None
+    label: str | None = None
+    label_bins: str | None = None
     delimiter: str | None = None
     quote: str | None = None
     header: bool | None = None
@@ -196,7 +198,7 @@ class _Plan:
     config: Config
     options: TextOptions
     shard_size: int
-    label_table: labels.LabelTable | None
+    labels: labels.Labels
     curated: Curated
     schema: schemafile.Schema
 
@@ -215,13 +217,14 @@ def _key(config: Config, inputs: Inputs) -> str | None:
     """Give the key of an unchanged corpus; None where the run does more than a data set."""
     if config.write_schema is not None or inputs.datasets:
         return None
-    return seen.key(STEP, config, inputs, filter(None, (config.labels, config.schema)))
+    beside = (*_label_wish(config).files, config.schema)
+    return seen.key(STEP, config, inputs, filter(None, beside))
 
 
 def _corpus(key: str | None, plan: _Plan) -> Corpus | None:
     if key is None:
         return None
-    beside = (*filter(None, (plan.config.labels, plan.config.schema)), *plan.curated.paths)
+    beside = (*_beside(plan), *plan.curated.paths)
     paths = [str(Path(path).absolute()) for path in beside]
     return Corpus(key, {path: seen.stamp_of(path) for path in paths})
 
@@ -231,16 +234,16 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
         raise UsageError(
             "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
         )
-    label_table = labels.read(config.labels, config.on) if config.labels else None
-    if label_table is not None and label_table.has_intervals:
+    known_labels = labels.read(_label_wish(config))
+    if timed := [table.path for table in known_labels.tables if table.is_timed]:
         raise UsageError(
             "has intervals (begin_s, end_s), and convert cuts no windows",
-            where=config.labels,
+            where=timed[0],
             hint="give it to align",
         )
     schema = schemafile.read(config.schema) if config.schema else {}
     _check_place(config, options.output)
-    inputs = _without(inputs, config.labels, config.schema, config.write_schema)
+    inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
     found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
     patterns = (config.text,) if config.text else known.corpus.texts
@@ -256,9 +259,15 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
         config,
         config.text_options(),
         parse_bytes(config.shard_size),
-        label_table,
+        known_labels,
         known,
         schema,
+    )
+
+
+def _label_wish(config: Config) -> labels.Wish:
+    return labels.Wish(
+        labels.texts(config.labels), labels.texts(config.on), config.label, config.label_bins
     )
 
 
@@ -289,6 +298,7 @@ def _content(config: Config, plan: _Plan) -> dict[str, Any]:
     content = {name: value for name, value in content.items() if name not in _OF_STREAMS}
     content["shard_size"] = plan.shard_size
     content["on_bad_row"] = config.on_bad_row
+    content |= _label_wish(config).content()
     return dict(sorted(content.items()))
 
 
@@ -361,10 +371,14 @@ def _wishes(plan: _Plan) -> Wishes:
 
 
 def _sources(plan: _Plan, corpus: Corpus | None) -> drafts.Sources:
-    beside = tuple(name for name in (plan.config.labels, plan.config.schema) if name)
     return drafts.Sources(
-        plan.root, plan.claimed, plan.folders, plan.curated, plan.label_table, beside, corpus
+        plan.root, plan.claimed, plan.folders, plan.curated, plan.labels, _beside(plan), corpus
     )
+
+
+def _beside(plan: _Plan) -> tuple[str, ...]:
+    """Name the further inputs."""
+    return (*plan.labels.paths, *filter(None, (plan.config.schema,)))
 
 
 def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:

@@ -58,7 +58,7 @@ class Sources:
     claimed: tuple[Claimed, ...]
     folders: tuple[str, ...]
     curated: Curated
-    label_table: labels.LabelTable | None
+    labels: labels.Labels
     beside: tuple[str, ...]
     corpus: Corpus | None = None
 
@@ -86,7 +86,7 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
     drafted = [_record(draft) for _, draft in sorted(drafts.items())]
     parts = [part for r in drafted for part in curate.cut(r, drafts[r.id].parts, lost)]
     known, remarks = sources.curated.complete(parts, lost)
-    records, said = labels.join(known, [sources.label_table] if sources.label_table else [])
+    records, said = sources.labels.join(known)
     for remark in (*remarks, *said):
         session.progress.say(remark)
     return Contents(
