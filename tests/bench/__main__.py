@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench import measure
 
-NAMES = ("startup", "convert", "mfcc", "align", "manifest")
+NAMES = ("startup", "convert", "mfcc", "align", "sessions", "manifest")
 
 
 def main() -> None:

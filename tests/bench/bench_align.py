@@ -22,12 +22,11 @@ def rows(place: Path, size: Size) -> Iterator[Row | Note]:
     """Compare the time of whole processes, then what they wrote."""
     session = made.session(place / "raw", size.session_s)
     out, script = place / "out", place / "script"
-    named = [part for name in made.RATES for part in (f"--{name}", session.path(name))]
-    for name in made.RATES:
-        named += ["--clock", f"{name}={session.folder / name}.ptp.tsv"]
     yield from compare(
         f"align {size.session_s / 60:g} min of video, EEG, GSR",
-        mmprep("align", *named, "--rates", "video=30,eeg=128,gsr=4", "-o", out, writes=out),
+        mmprep(
+            "align", *session.named(), "--rates", "video=30,eeg=128,gsr=4", "-o", out, writes=out
+        ),
         [peer("pandas + MNE script", "align_script", session.folder, script, writes=script)],
         size,
     )

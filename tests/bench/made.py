@@ -124,6 +124,13 @@ class Session:
         """Give the file of a stream."""
         return self.folder / ("video.mp4" if name == "video" else f"{name}.tsv")
 
+    def named(self) -> list[object]:
+        """Give the options that name its streams and their clocks."""
+        streams = [part for name in RATES for part in (f"--{name}", self.path(name))]
+        for name in RATES:
+            streams += ["--clock", f"{name}={self.folder / name}.ptp.tsv"]
+        return streams
+
     def device_ns(self, name: str) -> IntArray:
         """Give the true device stamps of a stream's samples."""
         clock, rate_hz = CLOCKS[name], RATES[name]
@@ -181,12 +188,26 @@ def session(folder: Path, length_s: int) -> Session:
 def _signal(
     made: Session, name: str, channels: list[str], value: Callable[[IntArray], FloatArray]
 ) -> None:
-    stamps, values = made.device_ns(name), value(made.master_ns(name))
-    rows = [
-        "\t".join([decimal(int(ns), 6), *(f"{x:.4f}" for x in row)])
-        for ns, row in zip(stamps, values, strict=True)
-    ]
-    _write(made.path(name), "\t".join(["time", *channels]), rows)
+    import pyarrow as pa
+    from pyarrow import csv
+
+    stamps, master = made.device_ns(name), made.master_ns(name)
+    options = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
+    with made.path(name).open("wb") as file:
+        file.write("\t".join(["time", *channels]).encode() + b"\n")
+        for first in range(0, stamps.size, ROWS_A_PIECE):
+            piece = slice(first, first + ROWS_A_PIECE)
+            columns = dict(zip(channels, np.round(value(master[piece]), 4).T, strict=True))
+            table = pa.table({"time": _decimals(stamps[piece]), **columns})
+            csv.write_csv(table, file, options)
+
+
+def _decimals(stamps_ns: IntArray) -> list[str]:
+    """Write nanoseconds as decimal seconds with six digits."""
+    whole, part = np.divmod((stamps_ns + 500) // 1000, 10**6)
+    digits = np.char.zfill(part.astype(str), 6)
+    found: list[str] = np.char.add(np.char.add(whole.astype(str), "."), digits).tolist()
+    return found
 
 
 def decimal(ns: int, digits: int) -> str:

@@ -41,8 +41,8 @@ class Size:
         The large table, and the number of small ones.
     n_sounds, n_spoken : int
         Sound files to convert, and to compute features of.
-    session_s, film_s : int [s]
-        The session to align, and the film whose pictures are taken.
+    session_s, film_s, long_s : int [s]
+        The session to align, the film whose pictures are taken, and a session of a night.
     n_records : int
         The records of a manifest.
     n_runs : int
@@ -58,13 +58,14 @@ class Size:
     n_spoken: int
     session_s: int
     film_s: int
+    long_s: int
     n_records: int
     with_peers: bool = True
 
 
-FULL = Size(5, 1_000_000_000, 2000, 2000, 2000, 3600, 120, 20_000)
-QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 20, 2_000)
-TINY = Size(0, 100_000, 2, 2, 2, 12, 2, 4, with_peers=False)
+FULL = Size(5, 1_000_000_000, 2000, 2000, 2000, 3600, 120, 36_000, 20_000)
+QUICK = Size(3, 30_000_000, 50, 50, 100, 300, 20, 3_600, 2_000)
+TINY = Size(0, 100_000, 2, 2, 2, 12, 2, 24, 4, with_peers=False)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def compare(what: str, ours: Side, peers: Sequence[Side], size: Size) -> Iterato
     if not wanted:
         return
     sides = [ours, *(side for side in wanted if side.is_installed)]
-    first = [_sampled(side) for side in sides]
+    first = [sampled(side) for side in sides]
     turns = [[seconds(side) for side in sides] for _ in range(size.n_runs)]
     turns = turns or [[took_s for took_s, _ in first]]
     ours_s, ours_pss = statistics.median(turn[0] for turn in turns), first[0][1]
@@ -169,7 +170,7 @@ def seconds(side: Side) -> float:
     return _run(side, lambda pid: None)
 
 
-def _sampled(side: Side) -> tuple[float, int]:
+def sampled(side: Side) -> tuple[float, int]:
     """Run a side and give its time and the peak of its memory in bytes."""
     sampler = _Sampler()
     took_s = _run(side, sampler.start)
