@@ -81,6 +81,8 @@ class Stream:
         `signal`, `audio`, `video` (data holds frame ranks) or `events`.
     rate_is_measured : bool
         The nominal rate is that of the stamps; nobody names one.
+    since_start : bool
+        Stamps count from the first sample of the recording that the stream belongs to.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Stream:
     absolute: bool = False
     kind: str = "signal"
     rate_is_measured: bool = False
+    since_start: bool = False
 
     def __post_init__(self) -> None:
         if self.stamps_ns.shape != self.data.shape[:1]:

@@ -269,7 +269,7 @@ def _physio(about: _About, options: TextOptions) -> TextTable:
         Column(cell, "null", name, _unit(about, name))
         for cell, name in zip(layout.channels, names, strict=True)
     )
-    return TextTable(layout, columns, TimeColumn("rate"), rate_hz=rate_hz)
+    return TextTable(layout, columns, TimeColumn("rate", since_start=True), rate_hz=rate_hz)
 
 
 def _start_ns(about: _About) -> int:
@@ -294,10 +294,11 @@ def _motion(about: _About, options: TextOptions) -> TextTable:
     )
     if "LATENCY" not in kinds:
         layout = replace(layout, rate=tables.RateTime(rate_hz))
-        return TextTable(layout, columns, TimeColumn("rate"), rate_hz=rate_hz)
+        return TextTable(layout, columns, TimeColumn("rate", since_start=True), rate_hz=rate_hz)
     index = kinds.index("LATENCY")
     layout = _timed(layout, index, about)
-    return TextTable(layout, columns, TimeColumn("s", source_name=names[index]), rate_hz=rate_hz)
+    time = TimeColumn("s", source_name=names[index], since_start=True)
+    return TextTable(layout, columns, time, rate_hz=rate_hz)
 
 
 def _channel_rows(about: _About) -> list[dict[str, str]]:
@@ -336,7 +337,7 @@ def _events(about: _About, options: TextOptions) -> TextTable:
     return TextTable(
         layout,
         columns,
-        TimeColumn("s", "given", source_name="onset"),
+        TimeColumn("s", "given", source_name="onset", since_start=True),
         text=frozenset(column.name for column in columns if column.name != "duration"),
         irregular=True,
         kind="events",

@@ -306,6 +306,8 @@ def _file_spec(name: str, text: str) -> StreamSpec:
         time=given.get("time"),
         unit=given.get("unit"),
         tz=given.get("tz"),
+        source=path,
+        record=path.rpartition("_")[0] or None,
     )
 
 
@@ -365,11 +367,11 @@ def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Stre
 
 
 def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:
-    """Let what is said of the clock of a file's video hold for its sound, and the reverse."""
-    if spec.container is None or spec.clock is not None or spec.start_ns is not None:
+    """Let what is said of the clock of one stream of a file hold for its others."""
+    if spec.recording is None or spec.clock is not None or spec.start_ns is not None:
         return spec
     for other in others:
-        if other.container == spec.container and other.clock is not None:
+        if other.recording == spec.recording and other.clock is not None:
             known = {key: getattr(other, key) for key in ("clock", "clock_form", "clock_unit")}
             return replace(spec, **known)
     return spec
@@ -531,6 +533,8 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         clock=str(data.folder / ref.clock) if ref.clock else None,
         clock_form="table",
         more=tuple((str(data.folder / name), rows) for name, rows in ref.pieces[1:]),
+        source=ref.extra.get("source", record.source),
+        record=record.id,
     )
     if ref.shard is None:
         if ref.extra.get("kind") != "video":

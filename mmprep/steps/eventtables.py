@@ -83,10 +83,11 @@ def _placed(
     clocked: Clocked, table: tables.EventTable, plan: align.WindowPlan
 ) -> align.PlacedEvents:
     missing = table.stamps_ns == tables.NULL_STAMP_NS
+    own = table.stamps_ns[~missing] + clocked.opened.shift_ns
     session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
-    session[~missing] = clocked.on_session(table.stamps_ns[~missing])
+    session[~missing] = clocked.on_session(own)
     lasts = table.durations_ns()
-    lasts[~missing] = clocked.lasting(table.stamps_ns[~missing], lasts[~missing])
+    lasts[~missing] = clocked.lasting(own, lasts[~missing])
     stream = Stream(clocked.name, table.stamps_ns, table.keys(), kind="events")
     return align.place_events(align.repair(stream, session), plan.span_ns, lasts)
 

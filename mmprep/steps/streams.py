@@ -85,6 +85,11 @@ class Opened:
         return self.knots()[1]
 
     @property
+    def has_stamps(self) -> bool:
+        """Whether any row has a time."""
+        return bool((self.stamps_ns != tables.NULL_STAMP_NS).any())
+
+    @property
     def even(self) -> Rows:
         """The evenly spaced rows.
 
@@ -148,14 +153,45 @@ def open_all(specs: Sequence[StreamSpec], store: Store) -> list[Opened]:
     """
     opened = [open_stream(spec, store) for spec in specs]
     moved = {
-        one.spec.container: one.shift_ns for one in opened if one.spec.container and one.shift_ns
+        one.spec.recording: one.shift_ns for one in opened if one.spec.recording and one.shift_ns
     }
-    return [
-        _shifted(one, moved[one.spec.container])
-        if one.spec.container in moved and one.spec.start_ns is None and one.spec.clock is None
+    opened = [
+        _shifted(one, moved[one.spec.recording])
+        if one.spec.recording in moved and one.spec.start_ns is None and one.spec.clock is None
         else one
         for one in opened
     ]
+    return [_anchored(one, opened) for one in opened]
+
+
+def _anchored(opened: Opened, others: Sequence[Opened]) -> Opened:
+    """Let a stream whose stamps count from the start of a recording begin with its first sample.
+
+    The recording is that of the other streams of its record; it lends its clock, too.
+    """
+    if opened.stream is None or not opened.stream.since_start or opened.spec.start_ns is not None:
+        return opened
+    main = [one for one in others if _is_main(one) and one.spec.record == opened.spec.record]
+    if not main:
+        return opened
+    first = min(main, key=lambda one: _first_ns(one.stamps_ns))
+    moved = _shifted(opened, _first_ns(first.stamps_ns))
+    stream, spec = moved.stream, opened.spec
+    if stream is not None and first.stream is not None:
+        stream = replace(stream, absolute=first.stream.absolute)
+    if spec.clock is None:
+        known = {key: getattr(first.spec, key) for key in ("clock", "clock_form", "clock_unit")}
+        spec = replace(spec, **known)
+    return replace(moved, stream=stream, spec=spec)
+
+
+def _is_main(one: Opened) -> bool:
+    has_start = one.stream is None or not one.stream.since_start
+    return has_start and one.nominal_hz is not None and one.has_stamps
+
+
+def _first_ns(stamps_ns: IntArray) -> int:
+    return int(stamps_ns[stamps_ns != tables.NULL_STAMP_NS][0])
 
 
 def _shift_ns(opened: Opened, start_ns: int) -> int:
@@ -272,7 +308,7 @@ class Clocked:
     @property
     def has_stamps(self) -> bool:
         """Whether any row has a time."""
-        return bool((self.opened.stamps_ns != tables.NULL_STAMP_NS).any())
+        return self.opened.has_stamps
 
     @property
     def is_absolute(self) -> bool:

@@ -44,6 +44,10 @@ class StreamSpec:
         The further tables of a long one, in order.
     track : dict, optional
         What a record says of the track of a video table: see `films.track`.
+    source : str, optional
+        The file or folder that it came from.
+    record : str, optional
+        What it belongs to, with whose first sample stamps may begin.
     """
 
     name: str
@@ -70,11 +74,20 @@ class StreamSpec:
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
     sha256: str | None = None
     track: dict[str, Any] | None = None
+    source: str | None = None
+    record: str | None = None
 
     @property
     def container(self) -> str | None:
         """The file on whose time line the stream is, if it came from a sound or video file."""
         return self.path if self.form in {"video", "audio"} else self.media
+
+    @property
+    def recording(self) -> str | None:
+        """The file whose clock the stream shares: streams of XDF come from hosts of their own."""
+        if self.container is not None or self.source is None:
+            return self.container
+        return None if ".xdf" in self.source[-8:].lower() else self.source
 
     @property
     def nominal_hz(self) -> Fraction | None:

@@ -44,6 +44,7 @@ GROUP_BYTES = 128 << 20
 TRIAL_ROWS, FEWEST_TRIAL_ROWS = 1 << 14, 1 << 10
 FEW_VALUES = 2  # each comes so often that a dictionary is the smallest
 COMPRESSION_LEVEL = 1
+RECORDING = "recording"
 READ_ROWS, READ_BYTES = 1 << 18, 4 << 20
 
 _TYPES = {
@@ -94,11 +95,15 @@ def arrow_schema(
         "absolute": schema.time.absolute,
         "rate_hz": rate or None,
         "rate_is_measured": facts.is_measured,
-        "clock": "utc" if schema.time.absolute else "device",
+        "clock": _clock_of(schema.time),
         "device": device,
         "tz": tz if schema.time.absolute else None,
     }
     return _fields(schema, rate).with_metadata({"mmprep": json.dumps(about)})
+
+
+def _clock_of(time: TimeColumn) -> str:
+    return "utc" if time.absolute else RECORDING if time.since_start else "device"
 
 
 @lru_cache(maxsize=16)
@@ -457,6 +462,8 @@ class TableInfo:
         The zone of the local times that were made UTC.
     time_name : str, optional
         The column of the source that the stamps come from.
+    clock : str
+        `utc`, `device`, or `recording`: from the first sample of what the table belongs to.
     """
 
     n_rows: int
@@ -467,6 +474,7 @@ class TableInfo:
     device: str | None = None
     tz: str | None = None
     time_name: str | None = None
+    clock: str = "device"
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -510,6 +518,7 @@ def _info(file: pq.ParquetFile, path: Path) -> TableInfo:
         about.get("device"),
         about.get("tz"),
         _said(schema.field("time"), "source_name"),
+        about.get("clock", "device"),
     )
 
 
@@ -632,6 +641,7 @@ def _stream(
         info.time.absolute,
         "signal" if info.channels else "events",
         info.time.is_measured,
+        info.clock == RECORDING,
     )
 
 

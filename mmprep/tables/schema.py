@@ -69,6 +69,8 @@ class TimeColumn:
         `absolute` is declared: stamps that are no Unix time are an error.
     tz : str, optional
         The zone whose local times the file's stamps are; None where they name one or none is known.
+    since_start : bool
+        Stamps count from the first sample of the recording that the table belongs to, as in BIDS.
     """
 
     unit: str
@@ -77,6 +79,7 @@ class TimeColumn:
     source_name: str = ""
     fixed: bool = False
     tz: str | None = None
+    since_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,7 @@ class TextTable:
                 self.time.absolute,
                 self.kind,
                 is_measured,
+                self.time.since_start,
             )
 
     def _helpers(self, schema: TableSchema) -> tuple[Column, ...]:

@@ -156,6 +156,49 @@ def test_annotations_are_found_without_their_name(shared, tmp_path):
 # Clocks
 
 
+@pytest.fixture
+def bids(shared, tmp_path) -> Path:
+    """An EEG of BIDS whose events count from its first sample."""
+    folder = tmp_path / "bids/sub-01/eeg"
+    folder.mkdir(parents=True)
+    (folder / "sub-01_task-x_eeg.edf").write_bytes(shared("edf/test.edf").read_bytes())
+    events = shared("made/B11/sub-01_task-x_events.tsv").read_bytes()
+    (folder / "sub-01_task-x_events.tsv").write_bytes(events)
+    return tmp_path
+
+
+@pytest.mark.parametrize("options", [{}, {"tz": "Europe/Rome"}])
+def test_events_of_bids_count_from_the_first_sample_of_the_eeg(bids, options):
+    run_convert(bids / "bids", output=bids / "c", layout="bids", **options, **SERIAL)
+    run_align(bids / "c", output=bids / "out", **SERIAL)
+    origin_ns = json.loads((bids / "out/sync/sub-01/task-x.json").read_text())["origin_ns"]
+    table = pq.read_table(bids / "out/tables/events/sub-01/task-x.parquet")
+    assert (origin_ns is None) == (not options)
+    begin_s = table.column("time").cast("int64").to_numpy() - (origin_ns or 0)
+    assert begin_s.tolist() == [1_500_000_000, 3_500_000_000, 5_500_000_000]
+
+
+def test_raw_events_of_bids_find_their_eeg_by_its_name(bids):
+    folder = bids / "bids/sub-01/eeg"
+    names = {"eeg": "sub-01_task-x_eeg.edf", "events": "sub-01_task-x_events.tsv,kind=events"}
+    streams = tuple(f"{name}={folder}/{file}" for name, file in names.items())
+    run_align(output=bids / "out", stream=streams, **SERIAL)
+    table = pq.read_table(bids / "out/tables/events/session.parquet")
+    assert seconds(table).tolist() == [1.5, 3.5, 5.5]
+
+
+def test_clock_that_is_given_for_a_signal_holds_for_the_annotations_of_its_file(shared, tmp_path):
+    run_convert(shared("edf/test.edf"), output=tmp_path / "c", **SERIAL)
+    start = 1_398_809_984  # local time of the file
+    fixes = (f"{start + t}\t{1000 + t * FAST:.9f}\n" for t in range(-2, 12))
+    (tmp_path / "log.tsv").write_text("device_s\treference_s\n" + "".join(fixes))
+    clock = (f"signal={tmp_path}/log.tsv",)
+    run_align(tmp_path / "c", output=tmp_path / "out", clock=clock, **SERIAL)
+    table = pq.read_table(tmp_path / "out/tables/annotations/test.parquet")
+    begin_s = np.array([0, 0.1344, 0.3904, 2, 2.5])
+    np.testing.assert_allclose(seconds(table), begin_s * FAST, atol=2e-9)
+
+
 def test_local_time_is_no_absolute_time(shared, tmp_path):
     run_convert(shared("edf/test.edf"), output=tmp_path / "c", **SERIAL)
     run_align(tmp_path / "c", output=tmp_path / "out", **SERIAL)
