@@ -160,7 +160,9 @@ def _resolution_s(*columns_ns: IntArray) -> float:
     return 1 / NS_PER_S
 
 
-def fit_fixes(device_ns: IntArray, reference_ns: IntArray) -> ClockModel:
+def fit_fixes(
+    device_ns: IntArray, reference_ns: IntArray, *, drift: float | None = None
+) -> ClockModel:
     """Fit device time to reference time from instants read on both clocks.
 
     Parameters
@@ -168,6 +170,9 @@ def fit_fixes(device_ns: IntArray, reference_ns: IntArray) -> ClockModel:
     device_ns, reference_ns : [shape=(n,), int64, ns]
         The same instants on both clocks. Their error is judged from their own scatter, so
         `bound_s` is None below five fixes.
+    drift : float, optional
+        d(reference - device) / d(reference) about, by which jumps are told from drift; judged by
+        neighbouring fixes if absent, which may be too close for that where they come in bursts.
 
     Raises
     ------
@@ -180,7 +185,7 @@ def fit_fixes(device_ns: IntArray, reference_ns: IntArray) -> ClockModel:
     sigma_s *= 1 + 4 / max(source_ns.size - 2, 1)  # few fixes may agree by chance
     sigma = np.full(source_ns.size, max(sigma_s, 1e-9))
     points = Points(source_ns, target_ns, sigma, 6 * sigma, np.zeros(sigma.size))
-    model = _fit(points, "fixes")
+    model = _fit(points, "fixes", drift)
     return model if model.n_fixes >= MIN_FOR_SCATTER else _without_bound(model)
 
 
@@ -210,12 +215,12 @@ def _scatter_s(source_ns: IntArray, target_ns: IntArray) -> float:
     return float(np.quantile(distance_s[moved], 0.25) / 0.3186)
 
 
-def _fit(points: Points, method: str) -> ClockModel:
+def _fit(points: Points, method: str, drift: float | None = None) -> ClockModel:
     """Split, smooth and assemble."""
     points = points.at(np.argsort(points.target_ns, kind="stable"))
     check_usable(points)
-    number = segment_numbers(points)
-    check_related(points, number)
+    number = segment_numbers(points, drift)
+    check_related(points, number, drift)
     n_rejected = int(np.sum(number < 0))
     order = np.lexsort((points.source_ns, number))[n_rejected:]
     points, number = points.at(order), number[order]

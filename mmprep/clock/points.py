@@ -58,17 +58,23 @@ def median_slope(points: Points) -> float:
     return float(np.median(change_s[moved] / step_s[moved])) if moved.any() else 0.0
 
 
-def segment_numbers(points: Points) -> IntArray:
+def segment_numbers(points: Points, slope: float | None = None) -> IntArray:
     """Give each fix the number of its segment; -1 marks outliers.
+
+    Parameters
+    ----------
+    slope : float, optional
+        The drift, where it is known better than neighbouring fixes tell it.
 
     Returns
     -------
     [shape=(n,), int64]
     """
-    good = _is_plain(points)
+    good = _is_plain(points, median_slope(points) if slope is None else slope)
     while True:
         number = np.full(good.size, -1)
-        number[good] = np.cumsum(_jumps(points.at(good)))
+        plain = points.at(good)
+        number[good] = np.cumsum(_jumps(plain, median_slope(plain) if slope is None else slope))
         sizes = np.bincount(number[good])
         if sizes.size == 1 or sizes.min() >= MIN_FIXES:
             return number
@@ -76,9 +82,8 @@ def segment_numbers(points: Points) -> IntArray:
         good &= number != int(np.argmin(sizes))
 
 
-def _is_plain(points: Points) -> BoolArray:
+def _is_plain(points: Points, slope: float) -> BoolArray:
     """Tell fixes near the median of their neighbours, and of usual delay, from outliers."""
-    slope = median_slope(points)
     offset_s = offsets_s(points.source_ns, points.target_ns)
     offset_s = offset_s - slope * seconds(points.target_ns - points.target_ns[0])
     plain = points.radius_s <= 10 * np.median(points.radius_s)
@@ -90,10 +95,10 @@ def _is_plain(points: Points) -> BoolArray:
     return plain & (np.abs(offset_s - around_s) <= radius_s)
 
 
-def _jumps(points: Points) -> BoolArray:
+def _jumps(points: Points, slope: float) -> BoolArray:
     """Tell which fixes can't be reached from the one before without a jump."""
     step_s = seconds(np.diff(points.target_ns))
-    change_s = seconds(np.diff(points.target_ns - points.source_ns)) - median_slope(points) * step_s
+    change_s = seconds(np.diff(points.target_ns - points.source_ns)) - slope * step_s
     slack_s = points.radius_s[1:] + points.radius_s[:-1] + JUMP_S + WANDER * step_s
     return np.concatenate(([False], np.abs(change_s) > slack_s))
 
@@ -109,9 +114,9 @@ def check_usable(points: Points) -> None:
         raise ClockError("all fixes are at one instant, so the rate of the clock is unknown")
 
 
-def check_related(points: Points, number: IntArray) -> None:
+def check_related(points: Points, number: IntArray, slope: float | None = None) -> None:
     """Refuse columns that don't run together, whatever their numbers."""
-    slope = median_slope(points.at(number >= 0))
+    slope = median_slope(points.at(number >= 0)) if slope is None else slope
     if abs(slope) > MAX_DRIFT:
         raise ClockError(
             f"the offset of the clocks changes by {slope:.3g} s a second, at most {MAX_DRIFT} is"
