@@ -13,6 +13,7 @@ Rules
   Over a jump the offset is forgotten and the drift kept.
 - Between the fixes the smoothed path of that process is a cubic through (offset, drift): the
   knots of a model are interpolated by cubic Hermite pieces, outside them the last drift goes on.
+- Events that both sides saw become fixes once it is known which are the same: `matching`.
 - Stamps and references stay integer nanoseconds. Floats hold differences from a segment's own
   anchor only: a line fitted through raw Unix seconds is wrong by milliseconds.
 
@@ -23,12 +24,14 @@ D. L. Mills, RFC 5905, "Network Time Protocol Version 4", section 10 (clock filt
 """
 
 from mmprep.clock.fitting import BOUND_SIGMAS, fit, fit_exchanges, fit_fixes, frame_fixes
+from mmprep.clock.matching import Match, fit_events, match
 from mmprep.clock.model import (
     ClockModel,
     Segment,
     check_covers,
     from_json,
     identity,
+    offset_only,
     on_reference,
     shifted,
 )
@@ -36,14 +39,18 @@ from mmprep.clock.model import (
 __all__ = [
     "BOUND_SIGMAS",
     "ClockModel",
+    "Match",
     "Segment",
     "check_covers",
     "fit",
+    "fit_events",
     "fit_exchanges",
     "fit_fixes",
     "frame_fixes",
     "from_json",
     "identity",
+    "match",
+    "offset_only",
     "on_reference",
     "shifted",
 ]

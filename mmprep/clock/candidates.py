@@ -24,8 +24,9 @@ MAX_WINDOWS = 6
 MIN_SLOPES, MAX_SLOPES = 16, 256
 JITTERS = (0.0, 0.02, 0.1)  # of the typical step between events
 N_PEAKS = 12  # a window and jitter
-ALL_PAIRS = 4096  # few enough to try four times as many
+ALL_PAIRS = 1024  # few enough to try four times as many
 MAX_BINS = 1 << 21
+LOOSE, N_HALVINGS = (1, 4, 16), 16
 KEPT = 3  # a window
 
 
@@ -88,12 +89,10 @@ def candidates(
     """
     found = []
     for own, reference in _windows(own_s, reference_s):
-        few_s, many_s = (own, reference) if own.size <= reference.size else (reference, own)
-        density = many_s.size / max(float(np.ptp(many_s)), finest_s)
-        seen = [
-            _best_line(pairs, few_s, density, finest_s)
-            for pairs in _meetings(own, reference, finest_s, offsets)
-        ]
+        few_s, many_s = sorted((own, reference), key=len)
+        scale = _scale(few_s, many_s, finest_s)
+        meetings = _meetings(own, reference, finest_s, offsets)
+        seen = [_best_line(pairs, scale) for pairs in meetings]
         found += _distinct(sorted(seen, key=lambda one: -one.gain), own)
     return found
 
@@ -125,7 +124,9 @@ def _meetings(
         place[impossible] = -1
         for peak in _peaks(place, n_peaks):
             low_s = least_s + peak * width_s
-            yield _paired(own_s, reference_s, (low_s, low_s + 2 * width_s))
+            pairs = _paired(own_s, reference_s, (low_s, low_s + 2 * width_s))
+            if pairs.own_s.size:  # a bin's edge may round either way
+                yield pairs
 
 
 def _peaks(place: IntArray, n_peaks: int) -> IntArray:
@@ -136,14 +137,15 @@ def _peaks(place: IntArray, n_peaks: int) -> IntArray:
     counts = np.minimum(_met(place, size), _met(place.T, size))
     both = counts + np.append(counts[1:], 0)
     order = np.argsort(-both, kind="stable")[:n_peaks]
-    return order[both[order] > 0]
+    return np.asarray(order[both[order] > 0])
 
 
 def _met(place: IntArray, size: int) -> IntArray:
     """Count the rows that have a pair in each bin; along a row the bins rise or fall."""
     is_new = np.ones(place.shape, dtype=np.bool_)
     is_new[:, 1:] = place[:, 1:] != place[:, :-1]
-    return np.bincount(place[is_new & (place >= 0)], minlength=size)
+    counts: IntArray = np.bincount(place[is_new & (place >= 0)], minlength=size)
+    return counts
 
 
 def _paired(own_s: FloatArray, reference_s: FloatArray, offsets_s: tuple[float, float]) -> Pairs:
@@ -157,47 +159,66 @@ def _paired(own_s: FloatArray, reference_s: FloatArray, offsets_s: tuple[float, 
 # Lines --------------------------------------------------------------------------------------------
 
 
-def _best_line(pairs: Pairs, few_s: FloatArray, density: float, finest_s: float) -> Candidate:
-    """Find the line through pairs that says most."""
-    centre_s = float(np.median(pairs.own_s))
+class _Scale(NamedTuple):
+    """What the events of a window are measured by.
+
+    `density` are the events a second of the longer list, `tight_s` the tolerance to begin with.
+    """
+
+    n: int
+    span_s: float
+    density: float
+    tight_s: float
+    finest_s: float
+
+
+def _scale(few_s: FloatArray, many_s: FloatArray, finest_s: float) -> _Scale:
     span_s = max(float(np.ptp(few_s)), finest_s)
-    rhythm_s = float(np.quantile(np.diff(few_s), 0.1))
-    smear_s = MAX_DRIFT * span_s
+    smear_s, rhythm_s = MAX_DRIFT * span_s, float(np.quantile(np.diff(few_s), 0.1))
     tight_s = max(min(smear_s / MIN_SLOPES, rhythm_s / 4), smear_s / MAX_SLOPES, finest_s)
-    best = Candidate(Line(centre_s, 0.0, 0.0), span_s, -math.inf)
-    for tolerance_s in (tight_s, 4 * tight_s, 16 * tight_s):
-        line = _likeliest(pairs, centre_s, span_s, tolerance_s)
-        for _ in range(16):
+    density = many_s.size / max(float(np.ptp(many_s)), finest_s)
+    return _Scale(few_s.size, span_s, density, tight_s, finest_s)
+
+
+def _best_line(pairs: Pairs, scale: _Scale) -> Candidate:
+    """Find the line through pairs that says most."""
+    best = Candidate(Line(float(pairs.own_s.mean()), 0.0, 0.0), scale.span_s, -math.inf)
+    for loose in LOOSE:
+        line = _likeliest(pairs, scale, loose * scale.tight_s)
+        for tolerance_s in loose * scale.tight_s / 2.0 ** np.arange(N_HALVINGS):
             miss_s = np.abs(pairs.reference_s - line.apply(pairs.own_s))
             near = pairs.at(miss_s <= tolerance_s)
-            gain = _gain(near, few_s.size, min(2 * tolerance_s * density, 1.0))
+            gain = _gain(near, scale, tolerance_s)
             if gain > best.gain:
-                best = Candidate(line, span_s, gain)
-            if gain <= 0 or tolerance_s <= finest_s:
+                best = Candidate(line, scale.span_s, gain)
+            if gain <= 0 or tolerance_s < scale.finest_s:
                 break
-            line, tolerance_s = fitted(near, line), max(tolerance_s / 2, finest_s)
+            line = fitted(near, line)
     return best
 
 
-def _gain(near: Pairs, n: int, by_chance: float) -> float:
-    n_met = min(np.unique(near.own_s).size, np.unique(near.reference_s).size)
-    return n_met * math.log(min(n_met / n, 1.0) / by_chance) if n_met else 0.0
+def _gain(near: Pairs, scale: _Scale, tolerance_s: float) -> float:
+    """Say how much more pairs there are than by chance; any two lie on a line."""
+    n_met = 1 + min(np.count_nonzero(np.diff(times)) for times in near) if near.own_s.size else 0
+    by_chance = min(2 * tolerance_s * scale.density, 1.0)
+    return (n_met - 2) * math.log(n_met / scale.n / by_chance) if n_met > 2 else 0.0
 
 
-def _likeliest(pairs: Pairs, centre_s: float, span_s: float, tolerance_s: float) -> Line:
+def _likeliest(pairs: Pairs, scale: _Scale, tolerance_s: float) -> Line:
     """Try slopes one by one: where most offsets lie within twice the tolerance."""
-    offset_s = pairs.reference_s - pairs.own_s
-    n_slopes = 2 * math.ceil(MAX_DRIFT * span_s / (2 * tolerance_s)) + 1
-    slopes = np.linspace(-MAX_DRIFT, MAX_DRIFT, n_slopes) if n_slopes > 1 else np.zeros(1)
-    best, most = Line(centre_s, float(np.median(offset_s)), 0.0), 0
-    for slope in slopes[np.argsort(np.abs(slopes), kind="stable")]:
-        rest_s = np.sort(offset_s - slope * (pairs.own_s - centre_s))
-        n_near = np.searchsorted(rest_s, rest_s + 2 * tolerance_s, "right") - np.arange(rest_s.size)
-        at = int(np.argmax(n_near))
-        if n_near[at] > most:
-            most = int(n_near[at])
-            best = Line(centre_s, float(np.median(rest_s[at : at + most])), float(slope))
-    return best
+    centre_s = float(pairs.own_s.mean())
+    n_slopes = 2 * math.ceil(MAX_DRIFT * scale.span_s / (2 * tolerance_s)) + 1
+    slopes = np.linspace(-MAX_DRIFT, MAX_DRIFT, n_slopes)
+    slopes = slopes[np.argsort(np.abs(slopes), kind="stable")]
+    since_s, offset_s = pairs.own_s - centre_s, pairs.reference_s - pairs.own_s
+    rest_s = np.sort(offset_s - slopes[:, None] * since_s, axis=1)
+    # All rows in one search: each is moved beyond the one before.
+    apart_s = float(np.ptp(rest_s)) + 4 * tolerance_s
+    rows_s = (rest_s - rest_s.min() + np.arange(n_slopes)[:, None] * apart_s).ravel()
+    n_near = np.searchsorted(rows_s, rows_s + 2 * tolerance_s, "right") - np.arange(rows_s.size)
+    row, at = divmod(int(np.argmax(n_near)), pairs.own_s.size)
+    chosen_s = rest_s[row, at : at + int(n_near.max())]
+    return Line(centre_s, float(chosen_s.mean()), float(slopes[row]))
 
 
 def fitted(pairs: Pairs, line: Line) -> Line:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +39,11 @@ from mmprep.clock.candidates import (
     fitted,
     typical_step_s,
 )
+from mmprep.clock.fitting import fit_fixes
+from mmprep.clock.model import ClockModel, offset_only
 from mmprep.clock.points import seconds
 from mmprep.errors import ClockError
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+from mmprep.timebase import NS_PER_S, FloatArray, IntArray
 
 FEW = 3  # events that can be matched by more than their distance
 FALSE_ALARMS = 1e-3  # how many of unrelated lists are matched
@@ -49,6 +51,7 @@ RIVAL = 0.5  # share of the evidence that makes another match a rival
 UNBELIEVABLE = 1e-6  # chance below which unmatched events contradict the match
 FINEST_S = 20e-6
 N_TOLERANCES = 12
+LUCK = 0.05
 N_GROWN = 6
 SAME = 0.1  # of the typical step: nearer lines are one
 HINT = (
@@ -75,6 +78,8 @@ class Match:
         Stretches that were matched one by one.
     tolerance_s : float
         Within which pairs were accepted; 0 where there was nothing to compare.
+    drift : float
+        d(reference - own) / d(own) of the longest stretch.
     """
 
     own: IntArray
@@ -84,6 +89,7 @@ class Match:
     n_outside: tuple[int, int]
     n_segments: int
     tolerance_s: float
+    drift: float
 
 
 class _Lists(NamedTuple):
@@ -132,6 +138,31 @@ class _Part(NamedTuple):
     own: IntArray
     reference: IntArray
     tolerance_s: float
+    drift: float
+
+
+def fit_events(
+    own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = None
+) -> tuple[ClockModel, Match]:
+    """Fit own time to reference time from unmatched events; see `match`.
+
+    Returns
+    -------
+    ClockModel, Match
+        Of one event: the offset alone; below five events `bound_s` is None.
+
+    Raises
+    ------
+    ClockError
+        As `match`.
+    """
+    found = match(own_ns, reference_ns, within_ns=within_ns)
+    own_ns, reference_ns = own_ns[found.own], reference_ns[found.reference]
+    if own_ns.size == 1:
+        model = offset_only(int(own_ns[0]), int(reference_ns[0]))
+    else:
+        model = fit_fixes(own_ns, reference_ns, drift=found.drift)
+    return replace(model, method="events"), found
 
 
 def match(own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = None) -> Match:
@@ -158,7 +189,8 @@ def match(own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = N
     lists = _lists(own_ns[own_order], reference_ns[order], within_ns)
     few = min(own_ns.size, reference_ns.size) < FEW
     parts = [_few(lists)] if few else list(_segments(lists))
-    own, reference = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+    own = np.concatenate([part.own for part in parts])
+    reference = np.concatenate([part.reference for part in parts])
     rank = np.argsort(reference, kind="stable")
     spans = [int(np.ptp(index)) + 1 for index in (own, reference)]
     return Match(
@@ -169,6 +201,7 @@ def match(own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = N
         n_outside=(own_ns.size - spans[0], reference_ns.size - spans[1]),
         n_segments=len(parts),
         tolerance_s=max(part.tolerance_s for part in parts),
+        drift=max(parts, key=lambda part: part.own.size).drift,
     )
 
 
@@ -204,14 +237,27 @@ def _few(lists: _Lists) -> _Part:
     """Match a list of one or two events, if only one way is possible."""
     n = min(lists.own_s.size, lists.reference_s.size)
     ways = list(_ways_of_one(lists) if n == 1 else _ways_of_two(lists))
+    sizes = f"{lists.own_s.size} events with {lists.reference_s.size} of the reference"
     if len(ways) != 1:
         raise ClockError(
-            f"{len(ways) or 'no'} ways to match {lists.own_s.size} events with"
-            f" {lists.reference_s.size} of the reference, one is needed",
+            f"{len(ways) or 'no'} ways to match {sizes}, one is needed",
             hint=HINT,
         )
-    own, reference = ways[0]
-    return _Part(np.array(own), np.array(reference), 0.0)
+    own, reference = np.array(ways[0])
+    if n == 1:
+        return _Part(own, reference, 0.0, 0.0)
+    if _by_luck(lists) > LUCK:
+        raise ClockError(f"to match {sizes} may be chance: two are too few for so many", hint=HINT)
+    own_s, reference_s = np.diff(lists.own_s[own])[0], np.diff(lists.reference_s[reference])[0]
+    return _Part(own, reference, 0.0, float(reference_s / own_s) - 1)
+
+
+def _by_luck(lists: _Lists) -> float:
+    """Say how many more pairs of events would lie equally far apart by chance."""
+    sizes = (lists.own_s.size, lists.reference_s.size)
+    n_others = math.comb(sizes[0], 2) * math.comb(sizes[1], 2) - 1
+    span_s = max(float(np.ptp(lists.own_s)), float(np.ptp(lists.reference_s)))
+    return n_others * 2 * (MAX_DRIFT + 2 * FINEST_S / span_s)
 
 
 def _ways_of_one(lists: _Lists) -> Iterator[tuple[list[int], list[int]]]:
@@ -229,7 +275,7 @@ def _ways_of_two(lists: _Lists) -> Iterator[tuple[list[int], list[int]]]:
     apart_s = reference_s[m] - reference_s[k]
     for i, j in zip(*np.triu_indices(own_s.size, 1), strict=True):
         own_apart_s = own_s[j] - own_s[i]
-        slack_s = MAX_DRIFT * own_apart_s + 2 * lists.finest_s
+        slack_s = MAX_DRIFT * own_apart_s + 2 * FINEST_S
         offset_s = reference_s[k] - own_s[i]
         fits = np.abs(apart_s - own_apart_s) <= slack_s
         fits &= (offset_s >= lists.offsets.low_s) & (offset_s <= lists.offsets.high_s)
@@ -265,7 +311,7 @@ def _stretch(
         return
     matched = np.flatnonzero(found.partner >= 0)
     partner = found.partner[matched]
-    yield _Part(own[partner], reference[matched], found.tolerance_s)
+    yield _Part(own[partner], reference[matched], found.tolerance_s, found.line.drift)
     before = (own[: partner.min()], reference[: matched[0]])
     after = (own[partner.max() + 1 :], reference[matched[-1] + 1 :])
     for rest in (before, after):
@@ -349,7 +395,9 @@ def _closest(among_s: FloatArray, times_s: FloatArray) -> IntArray:
 def _grown_apart(lists: _Lists, seen: list[Candidate]) -> list[_Found]:
     """Carry the likeliest lines over the whole recording, each once."""
     grown: list[_Found] = []
-    started = [(_judged(lists, one.line, _around(lists, one.line, one.span_s)), one) for one in seen]
+    started = [
+        (_judged(lists, one.line, _around(lists, one.line, one.span_s)), one) for one in seen
+    ]
     started.sort(key=lambda pair: -pair[0].surprise)
     same_s = SAME * typical_step_s(lists.own_s)
     for begun, one in started:
@@ -409,7 +457,9 @@ def _with_tolerance(lists: _Lists, line: Line, chosen: IntArray) -> _Found:
     return max(tried, key=lambda one: one.surprise)
 
 
-def _weighed(lists: _Lists, met: _Meeting, tolerance_s: float, *, by_rhythm: bool = False) -> _Found:
+def _weighed(
+    lists: _Lists, met: _Meeting, tolerance_s: float, *, by_rhythm: bool = False
+) -> _Found:
     """Weigh the pairs within a tolerance, of the reference events that could have one."""
     low_s, high_s = met.own_s[0] - tolerance_s, met.own_s[-1] + tolerance_s
     begin, end = np.searchsorted(lists.reference_s, [low_s, high_s])

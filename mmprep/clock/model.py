@@ -368,6 +368,13 @@ def on_reference(times_ns: IntArray) -> ClockModel:
     return ClockModel((segment,), "frames", n_fixes=times_ns.size)
 
 
+def offset_only(source_ns: int, target_ns: int) -> ClockModel:
+    """Give the model of one fix: an offset, with a rate and an error that nothing tells."""
+    anchor, target = np.array([source_ns]), np.array([target_ns])
+    segment = Segment(source_ns, source_ns, anchor, target, np.zeros(1), np.full(1, np.nan))
+    return ClockModel((replace(segment, n_fixes=1),), "fixes", n_fixes=1)
+
+
 def shifted(model: ClockModel, offset_ns: int) -> ClockModel:
     """Move the session side of a model by a constant."""
     segments = tuple(replace(s, target_ns=s.target_ns + offset_ns) for s in model.segments)
