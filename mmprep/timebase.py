@@ -185,19 +185,35 @@ def heads_of(stamps: IntArray | FloatArray) -> IntArray:
     [shape=(k,), int64]
         The first rows of chunks, 0 first; all rows where there are no chunks.
     """
-    every = np.arange(stamps.size)
+    chunks = _chunks(stamps)
+    return np.arange(stamps.size) if chunks is None else chunks
+
+
+def _chunks(stamps: IntArray | FloatArray) -> IntArray | None:
+    """Find the rows at which chunks begin; None where there are no chunks."""
     step = np.diff(stamps)
     middle = float(np.median(step)) if step.size else 0.0
-    at = np.flatnonzero(np.abs(step - middle) > _ALIKE * middle)
+    at = np.flatnonzero(_off(step, middle) > _ALIKE * middle)
     if not (middle > 0 and 2 < at.size <= (step.size + 1) / 2):
-        return every
+        return None
     rows = np.diff(at)
     chunk = int(np.median(rows))
     is_even = np.mean(rows % chunk == 0) >= 0.8
     is_dense = chunk <= _MOST_ROWS and at.size * chunk >= step.size / 2
     phase = step[at] / middle
     is_free = float(np.median(np.abs(phase - np.rint(phase)))) > 0.01  # lost rows leave whole steps
-    return np.append(0, at + 1) if chunk > 1 and is_even and is_dense and is_free else every
+    return np.append(0, at + 1) if chunk > 1 and is_even and is_dense and is_free else None
+
+
+def _off(values: IntArray | FloatArray, middle: float) -> FloatArray:
+    """Give the distances of values from a middle; of long streams each array counts."""
+    off: FloatArray = values - np.float64(middle)
+    return np.abs(off, out=off)
+
+
+def _median(values: IntArray | FloatArray) -> float:
+    """Give the median of values that nobody needs again: they lose their order."""
+    return float(np.median(values, overwrite_input=True))
 
 
 def period_of(stamps: IntArray | FloatArray, nominal: float = math.nan) -> float:
@@ -230,7 +246,7 @@ def scatter_of(stamps: IntArray | FloatArray, period: float) -> float:
     """Measure how far steps scatter: 1.4826 x the median distance from their periods."""
     if stamps.size < 2 or not period > 0:
         return 0.0
-    return _scatter(stamps, heads_of(stamps), period, 1)
+    return _scatter(stamps, _chunks(stamps), period, 1)
 
 
 def lateness_of(stamps: IntArray | FloatArray, period: float) -> float:
@@ -238,38 +254,46 @@ def lateness_of(stamps: IntArray | FloatArray, period: float) -> float:
 
     Lateness that lasts for some rows hides from single steps.
     """
-    heads = heads_of(stamps)
-    lags = [lag for lag in (1, 4, 16) if lag < heads.size / 4]
+    heads = _chunks(stamps)
+    n_heads = stamps.size if heads is None else heads.size
+    lags = [lag for lag in (1, 4, 16) if lag < n_heads / 4]
     return max((_scatter(stamps, heads, period, lag) for lag in lags), default=0.0)
 
 
-def _scatter(stamps: IntArray | FloatArray, heads: IntArray, period: float, lag: int) -> float:
+def _scatter(
+    stamps: IntArray | FloatArray, heads: IntArray | None, period: float, lag: int
+) -> float:
+    if heads is None:
+        return _MAD * _median(_off(stamps[lag:] - stamps[:-lag], period * lag))
     rows, step = heads[lag:] - heads[:-lag], stamps[heads[lag:]] - stamps[heads[:-lag]]
-    return _MAD * float(np.median(np.abs(step - period * rows)))
+    return _MAD * _median(np.abs(step - period * rows))
 
 
 def _single_step(stamps: IntArray | FloatArray) -> float:
-    found = [_mean_step(stamps, rows) for rows in (heads_of(stamps), np.arange(stamps.size))]
-    return next((step for step in found if not math.isnan(step)), math.nan)
+    chunks = _chunks(stamps)
+    step = math.nan if chunks is None else _mean_step(stamps[chunks], np.diff(chunks))
+    return _mean_step(stamps, None) if math.isnan(step) else step
 
 
-def _mean_step(stamps: IntArray | FloatArray, heads: IntArray) -> float:
-    rows, step = np.diff(heads), np.diff(stamps[heads]).astype(np.float64)
+def _mean_step(stamps: IntArray | FloatArray, rows: IntArray | None) -> float:
+    """Give the mean time a row of the steps that are alike; `rows` is how many each takes."""
+    step = np.diff(stamps)
     if step.size == 0:
         return math.nan
-    single = step / rows
+    single = step.astype(np.float64, copy=False) if rows is None else step / rows
     middle = float(np.median(single))
-    if not (middle > 0 and np.median(np.abs(single - middle)) <= middle / 4):
+    if not (middle > 0 and _median(_off(single, middle)) <= middle / 4):
         return math.nan
     inside = (single > middle / 2) & (single < middle * 1.5)
-    return float(step[inside].sum() / rows[inside].sum())
+    n_rows = inside.sum() if rows is None else rows[inside].sum()
+    return float(step[inside].sum() / n_rows)
 
 
 def _lag_step(stamps: IntArray | FloatArray) -> float:
     if stamps.size < 2:
         return math.nan
     lag = min(_LAG, max(stamps.size // 4, 1))
-    period = float(np.median(stamps[lag:] - stamps[:-lag])) / lag
+    period = _median(stamps[lag:] - stamps[:-lag]) / lag
     return period if period > 0 else math.nan
 
 
