@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -80,7 +81,8 @@ class StreamSpec:
     @property
     def container(self) -> str | None:
         """The file on whose time line the stream is, if it came from a sound or video file."""
-        return self.path if self.form in {"video", "audio"} else self.media
+        path = self.path if self.form in {"video", "audio"} else self.media
+        return None if path is None else str(Path(path).absolute())
 
     @property
     def recording(self) -> str | None:

@@ -60,6 +60,13 @@ def test_clock_log_says_what_kind_it_is():
     assert facts["n_fixes"] == 69
 
 
+def test_frame_log_lasts_as_long_as_its_frames(tmp_path):
+    path = tmp_path / "v.frames.tsv"
+    path.write_text("frame\ttime_s\n" + "".join(f"{k}\t{1.7e9 + k / 4:.2f}\n" for k in range(9)))
+    facts = inspect(str(path))
+    assert (facts["evidence"], facts["n_fixes"], facts["duration_s"]) == ("framelog", 9, 2.0)
+
+
 def test_data_set_says_modalities_and_tables(sample):
     facts = inspect(str(sample / "amigos/features"))
     assert (facts["kind"], facts["step"]) == ("dataset", "mfcc")

@@ -284,6 +284,29 @@ def test_frames_without_a_time_in_the_log_are_masked_and_counted(tmp_path, mmpre
     np.testing.assert_array_equal(np.flatnonzero(valid), wanted)
 
 
+def test_frames_that_the_camera_dropped_show_in_their_log(tmp_path):
+    path = film(tmp_path / "v.mp4", range(0, 8000, 40))  # written as if none were missing
+    times = EPOCH_NS + np.setdiff1d(np.arange(203), [90, 91, 150]) * 40_000_000
+    log = framelog(tmp_path / "v.frames.tsv", range(200), times)
+    run_align(output=tmp_path / "out", video=str(path), clock=(f"video={log}",), **SERIAL)
+    known = video_in(tmp_path / "out")
+    assert known["n_dropped"] == 3
+    assert known["dropped"] == [
+        {"after": 89, "begin_s": 3.56, "end_s": 3.68, "n_missing": 2},
+        {"after": 147, "begin_s": 5.96, "end_s": 6.04, "n_missing": 1},
+    ]
+
+
+def test_frame_log_goes_before_other_evidence_beside_a_video(tmp_path):
+    path = film(tmp_path / "in/v.mp4", range(0, 8000, 40))
+    framelog(path.with_name("v.frames.tsv"), range(200), uneven_ns(200))
+    path.with_name("v.clock.tsv").write_text("device\treference\n0\t1600000000\n9\t1600000009\n")
+    converted(path.parent, tmp_path / "c")
+    run_align(tmp_path / "c", output=tmp_path / "out", session="session", **SERIAL)
+    known = stream_in(tmp_path / "out", "video", "in")
+    assert (known["clock"]["method"], known["video"]["log"]["n_absent"]) == ("frames", 0)
+
+
 def test_log_needs_no_relation_to_the_rate_of_the_container(tmp_path):
     path = film(tmp_path / "v.mp4", range(0, 8000, 40))  # made at 15 Hz, written as 25
     times = EPOCH_NS + np.rint(np.arange(200) * 1e9 / 15).astype(np.int64)
@@ -308,12 +331,14 @@ def test_sparse_log_is_evidence_of_the_clock(tmp_path):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_bound_of_logged_frames_holds_for_each_of_them(tmp_path, seed):
-    path, true = film(tmp_path / "v.mkv", range(0, 16_000, 40)), uneven_ns(400, seed)
+    true = uneven_ns(400, seed)
+    path = film(tmp_path / "v.mkv", (true - EPOCH_NS) // 10**6)
     noise = np.random.default_rng(seed).normal(0, 1e6, 400).astype(np.int64)
     log = framelog(tmp_path / "v.frames.tsv", range(400), true + noise)
     run_align(output=tmp_path / "out", video=str(path), clock=(f"video={log}",), **SERIAL)
     bounds = [r.bound_s["video"] for r in read_manifest(tmp_path / "out/manifest.jsonl")]
-    assert min(bounds) >= np.abs(noise).max() / 1e9
+    assert np.percentile(np.abs(noise), 99) / 1e9 <= min(bounds)
+    assert max(bounds) <= 5 * np.percentile(np.abs(noise), 99) / 1e9
 
 
 def test_even_log_loses_its_jitter_by_the_rules_of_any_stream(tmp_path):
@@ -359,6 +384,7 @@ def test_sound_of_a_video_follows_its_frame_log(tmp_path, way):
         session = "session"
     else:
         session = converted(tmp_path / "in", tmp_path / "c").session
+        path.unlink()  # what was converted needs it no more
         run_align(tmp_path / "c", output=tmp_path / "out", **SERIAL)
     sound = np.abs(joined(tmp_path / "out", "audio"))
     loud = np.flatnonzero(sound > 0.3)
