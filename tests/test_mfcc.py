@@ -35,11 +35,11 @@ RATE_HZ = 16000
 @pytest.fixture(autouse=True, scope="module", params=["compiled", "numpy"])
 def way(request):
     """Compute bands by the compiled module, and without it."""
-    if request.param == "compiled" and bands._bands is None:
+    if request.param == "compiled" and bands._powers is None:
         pytest.skip("installed without a compiler")
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
-            patch.setattr(bands, "_bands", None)
+            patch.setattr(bands, "_powers", None)
         yield request.param
 
 
@@ -204,6 +204,34 @@ def test_librosa_preset_equals_librosa_on_recorded_speech(librosa, shared, name,
     extractor = Extractor(preset("librosa", top_db=top_db), rate_hz)
     expected = by_librosa(librosa, samples, extractor)
     assert gap(extractor.features(samples), expected) < tolerance(extractor.recipe)
+
+
+QUIET_BANDS: tuple[dict[str, Any], ...] = (
+    {"fmin": 2000.0, "n_mels": 40},
+    {"fmin": 5000.0, "n_mels": 20, "window": "blackmanharris", "n_fft": 1024},
+    {"fmax": 2000.0, "n_mels": 40, "mel_norm": 2},
+    {"n_fft": "window", "fmin": 6000.0, "n_mels": 20},
+)
+
+
+@pytest.mark.parametrize("changes", QUIET_BANDS, ids=str)
+@pytest.mark.parametrize("hz", [60, 440, 3000, 7900])
+def test_librosa_preset_equals_librosa_far_below_what_no_band_takes(librosa, changes, hz):
+    time = np.arange(8000) / RATE_HZ
+    hiss = np.random.default_rng(0).standard_normal(time.size)
+    samples = (0.9 * np.sin(2 * np.pi * hz * time) + 1e-5 * hiss).astype(np.float32)
+    extractor = Extractor(preset("librosa", **changes), RATE_HZ)
+    expected = by_librosa(librosa, samples, extractor)
+    assert gap(extractor.features(samples), expected) < tolerance(extractor.recipe)
+
+
+@pytest.mark.parametrize("hiss", [1e-3, 3e-4, 1e-4])
+def test_librosa_preset_equals_librosa_near_the_lowest_kept_level(librosa, hiss):
+    time = np.arange(16000) / RATE_HZ
+    noise = np.random.default_rng(0).standard_normal(time.size)
+    samples = (0.9 * np.cos(2 * np.pi * 7900 * time) + hiss * noise).astype(np.float32)
+    extractor = Extractor(preset("librosa"), RATE_HZ)
+    assert gap(extractor.features(samples), by_librosa(librosa, samples, extractor)) < 1e-3
 
 
 def test_librosa_preset_equals_one_call_of_librosa_mfcc(librosa):
@@ -530,7 +558,7 @@ def _by_the_dozen() -> None:
 @pytest.mark.usefixtures("_by_the_dozen")
 @pytest.mark.parametrize("recipe", BYTES, ids=range(len(BYTES)))
 def test_bytes_do_not_depend_on_the_number_of_rows_in_a_block(recipe, monkeypatch):
-    monkeypatch.setattr(bands, "_bands", None)
+    monkeypatch.setattr(bands, "_powers", None)
     samples = speech()
     extractor = Extractor(recipe, RATE_HZ)
     expected = extractor.features(samples).tobytes()

@@ -20,7 +20,7 @@ class Family:
 
     Its logarithm is log(max(x, floor)) * gain, of samples times scale; the lifter's sine is counted
     from `lifter_from`; triangles are straight over mel or Hz; torchaudio halves the rate as an
-    integer; with `is_double` frames are float64 where all bands are kept.
+    integer.
     """
 
     scale: float = 1.0
@@ -30,11 +30,10 @@ class Family:
     lifter_from: int = 1
     is_mel_triangle: bool = False
     is_whole_nyquist: bool = False
-    is_double: bool = False
 
 
 FAMILIES = {
-    "librosa": Family(is_double=True),
+    "librosa": Family(),
     "kaldi": Family(
         scale=32768.0,
         floor=FLOAT32_EPS,
@@ -42,7 +41,6 @@ FAMILIES = {
         is_periodic=False,
         lifter_from=0,
         is_mel_triangle=True,
-        is_double=True,
     ),
     "torchaudio": Family(is_whole_nyquist=True),
 }
