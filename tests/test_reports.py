@@ -27,14 +27,30 @@ from tests.conftest import ROOT
 from tests.kill import tree
 
 SERIAL = {"engine": "serial"}
-HERE, VIDEOS = "test_reports.py", "steps/test_videos.py"
+HERE, VIDEOS, TIMES = "test_reports.py", "steps/test_videos.py", "steps/test_reported_times.py"
 KNOWN = {  # report -> the tests that show it is not so here
-    "B01": ["sources/test_xdf.py::test_restart_of_the_host_is_in_the_evidence"],
-    "B02": ["sources/test_xdf.py::test_effective_rate_shows_in_raw_stamps"],
-    "B03": [f"{HERE}::test_stamps_that_jump_are_kept_as_they_are"],
-    "B04": [f"{HERE}::test_stamps_of_device_and_arrival_are_both_kept"],
+    "B01": [
+        "sources/test_xdf.py::test_restart_of_the_host_is_in_the_evidence",
+        f"{TIMES}::test_pulses_sit_on_their_markers_on_both_sides_of_a_restart",
+    ],
+    "B02": [
+        "sources/test_xdf.py::test_effective_rate_shows_in_raw_stamps",
+        f"{TIMES}::test_rate_that_is_not_the_nominal_one_is_used_and_said",
+    ],
+    "B03": [
+        f"{HERE}::test_stamps_that_jump_are_kept_as_they_are",
+        f"{TIMES}::test_block_of_stamps_that_are_off_is_put_back",
+    ],
+    "B04": [
+        f"{HERE}::test_stamps_of_device_and_arrival_are_both_kept",
+        f"{TIMES}::test_slope_of_a_headset_is_read_from_the_lower_envelope_of_its_arrivals",
+        f"{TIMES}::test_stamps_that_a_headset_counts_off_have_its_crystals_error",
+    ],
     "B05": [f"{HERE}::test_two_devices_keep_their_own_clocks_and_rates"],
-    "B06": ["sources/test_e4.py::test_night_of_the_clock_change_has_no_extra_hour"],
+    "B06": [
+        "sources/test_e4.py::test_night_of_the_clock_change_has_no_extra_hour",
+        f"{TIMES}::test_night_of_the_clock_change_has_no_extra_hour",
+    ],
     "B07": [
         "test_media.py::test_phone_video_has_its_true_stamps",
         f"{VIDEOS}::test_flash_and_beep_of_a_phone_video_meet",
@@ -48,16 +64,31 @@ KNOWN = {  # report -> the tests that show it is not so here
         f"{HERE}::test_frames_at_30000_1001_hz_are_where_that_puts_them",
         f"{VIDEOS}::test_flash_and_beep_at_2997_stay_together_to_the_end",
     ],
-    "B10": ["sources/test_edf.py::test_gaps_of_the_made_file_are_where_they_were_put"],
-    "B11": ["sources/test_bids.py::test_sample_that_counts_from_elsewhere_is_said"],
+    "B10": [
+        "sources/test_edf.py::test_gaps_of_the_made_file_are_where_they_were_put",
+        f"{TIMES}::test_gaps_of_an_edf_are_masked_and_all_else_is_at_its_true_time",
+    ],
+    "B11": [
+        "sources/test_bids.py::test_sample_that_counts_from_elsewhere_is_said",
+        f"{TIMES}::test_events_lie_at_their_onset_where_samples_count_from_elsewhere",
+    ],
     "B12": ["sources/test_text.py::test_integers_that_end_as_floats_are_floats"],
     "B13": ["sources/test_text.py::test_values_after_many_empty_rows_set_the_kind"],
     "B14": ["sources/test_text.py::test_nanoseconds_beside_a_missing_stamp_stay_exact"],
     "B15": [f"{HERE}::test_memory_does_not_grow_with_the_file"],
+    "B16": [
+        "align/test_methods.py::test_gap_of_b16_is_null_for_nearest_within_an_eighth_second",
+        "test_real.py::test_nearest_within_half_a_slow_period_leaves_the_hole_empty",
+    ],
     "B20": [f"{HERE}::test_streamed_wav_holds_what_was_decoded"],
     "B21": [f"{HERE}::test_features_do_not_hang_beside_threads_of_the_caller"],
     "B22": [f"{HERE}::test_scale_of_samples_is_kept_and_a_wrong_one_is_said"],
     "B24": ["test_real.py::test_two_speakers_with_files_of_one_name_keep_their_own"],
+    "E01": [
+        "steps/test_real_clocks.py::test_last_clock_offset_costs_no_sample",
+        f"{TIMES}::test_bad_last_clock_offset_costs_no_sample",
+        f"{TIMES}::test_fixes_that_are_dropped_are_counted",
+    ],
     "E03": [
         f"{HERE}::test_sound_and_picture_keep_their_own_lengths",
         f"{VIDEOS}::test_sound_that_is_shorter_than_the_picture_is_not_stretched",
@@ -66,16 +97,14 @@ KNOWN = {  # report -> the tests that show it is not so here
     "E07": ["sources/test_text.py::test_nul_run_is_skipped_and_listed"],
     "E09": [f"{HERE}::test_length_of_an_mp3_is_what_was_decoded"],
     "E11": ["test_real.py::test_speech_of_mixed_rates_becomes_shards_of_one_rate_each"],
+    "E17": ["steps/test_align.py::test_latency_moves_a_stream_by_what_is_said"],
 }
 OTHERS = {  # not about reading
-    "B16": "align: nearest within a tolerance",
     "B17": "shards that were cut",
     "B18": "loader: open files",
     "B19": "loader: memory of the index",
     "B23": "manifests of others: their paths and texts",
     "B25": "split: leakage",
-    "E01": "align: repair of clock offsets",
-    "E17": "align: latency of a stream",
 }
 
 
