@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -27,6 +28,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 NS_PER_S = 1_000_000_000
 MAX_DENOMINATOR = 1_000_000
 MAX_RATE_HZ = 10_000_000
+PIECE_ROWS = 1 << 15
 
 
 def rate(value: str | float | Fraction, *, where: str | None = None) -> Fraction:
@@ -98,6 +100,14 @@ def whole_samples(duration_s: Fraction, rate_hz: Fraction) -> int:
             hint="change --window or --rates so that window x rate is whole",
         )
     return n_samples.numerator
+
+
+def pieces(n_rows: int) -> Iterator[slice]:
+    """Cut rows so that what is computed of a piece stays in cache.
+
+    Of a long stream each array on the way takes as much as its stamps do.
+    """
+    return (slice(begin, begin + PIECE_ROWS) for begin in range(0, n_rows, PIECE_ROWS))
 
 
 @dataclass(frozen=True, slots=True)

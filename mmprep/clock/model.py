@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import ClockError
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, pieces
 
 RARE = 0.01  # share of stamps that may be glitches
 
@@ -245,18 +245,25 @@ class ClockModel:
         return fields | {"segments": [_segment_to_json(segment) for segment in self.segments]}
 
     def _by_segment(self, number: IntArray, values_ns: IntArray, call: _Call[_N]) -> NDArray[_N]:
-        if len(self.segments) == 1:
-            return call(self.segments[0], values_ns)
         result = np.empty(values_ns.shape, dtype=call(self.segments[0], values_ns[:0]).dtype)
-        for index, segment in enumerate(self.segments):
-            chosen = number == index
-            result[chosen] = call(segment, values_ns[chosen])
+        for part in pieces(values_ns.size):
+            values, found = values_ns[part], result[part]
+            if len(self.segments) == 1:
+                found[:] = call(self.segments[0], values)
+                continue
+            for index in np.unique(number[part]).tolist():
+                chosen = number[part] == index
+                found[chosen] = call(self.segments[index], values[chosen])
         return result
 
 
 def _nearest(spans: Sequence[tuple[int, int]], values_ns: IntArray) -> IntArray:
-    distance = [np.maximum(np.maximum(b - values_ns, values_ns - e), 0) for b, e in spans]
-    return np.asarray(np.argmin(np.stack(distance), axis=0))
+    number = np.zeros(values_ns.size, dtype=np.int64)
+    for part in pieces(values_ns.size) if len(spans) > 1 else ():
+        values = values_ns[part]
+        distance = [np.maximum(np.maximum(b - values, values - e), 0) for b, e in spans]
+        np.argmin(np.stack(distance), axis=0, out=number[part])
+    return number
 
 
 def _seconds(difference_ns: IntArray) -> FloatArray:
