@@ -66,6 +66,14 @@ class Clock:
         steps = self.walk * np.random.default_rng(self.seed).standard_normal(seconds.size)
         return np.interp(elapsed_s, seconds, np.cumsum(np.cumsum(steps)))
 
+    def paced_s(self, counted_s: np.ndarray) -> np.ndarray:
+        """Master seconds at which the device has counted these seconds, resets or not."""
+        free = replace(self, resets=())
+        first_s, elapsed_s = free.gain_s(np.zeros(1)), counted_s
+        for _ in range(6):
+            elapsed_s = counted_s - (free.gain_s(elapsed_s) - first_s)
+        return elapsed_s
+
     def device_ns(self, master_ns: IntArray) -> IntArray:
         """Read the device clock at these master times."""
         gain_s = self.gain_s((master_ns - MASTER_NS) / NS_PER_S)
@@ -92,9 +100,19 @@ def exchanges(
     outlier_s: tuple[float, float] = (2e-3, 20e-3),
     turn_s: float = 300e-6,
     resolution_ns: int = 1,
+    holes_s: tuple[tuple[float, float], ...] = (),
+    repeat_every: int = 0,
     seed: int = 0,
 ) -> Exchanges:
-    """Exchange stamps over a path with exponential jitter each way and outliers one way."""
+    """Exchange stamps over a path with exponential jitter each way and outliers one way.
+
+    Parameters
+    ----------
+    holes_s : tuple of (begin, end), master seconds
+        Stretches without an exchange; they may lie at the begin or the end.
+    repeat_every : int
+        Each so manieth exchange stands in the log twice; 0: none does.
+    """
     rng = np.random.default_rng(seed)
     t1 = instants(duration_s, interval_s)
     there, back = (delay_s + rng.exponential(jitter_s, t1.size) for _ in range(2))
@@ -104,7 +122,14 @@ def exchanges(
     answer = arrival + _ns(np.full(t1.size, turn_s))
     t4 = answer + _ns(back + late * ~forth)
     stamps = (t1, clock.device_ns(arrival), clock.device_ns(answer), t4)
-    return Exchanges(*(stamp // resolution_ns * resolution_ns for stamp in stamps))
+    elapsed_s = (t1 - MASTER_NS) / NS_PER_S
+    kept = np.ones(t1.size, dtype=bool)
+    for begin_s, end_s in holes_s:
+        kept &= (elapsed_s < begin_s) | (elapsed_s >= end_s)
+    rows = np.flatnonzero(kept)
+    if repeat_every:
+        rows = np.sort(np.append(rows, rows[::repeat_every]))
+    return Exchanges(*(stamp[rows] // resolution_ns * resolution_ns for stamp in stamps))
 
 
 def fixes(
@@ -126,6 +151,14 @@ def fixes(
     return Fixes(clock.device_ns(master) + _ns(noise), master)
 
 
+JITTER = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "uniform": lambda rng, n: np.sqrt(3) * rng.uniform(-1, 1, n),
+    "delay": lambda rng, n: rng.exponential(1, n),
+    "half-normal delay": lambda rng, n: np.abs(rng.standard_normal(n)),
+}
+
+
 def stamps(
     clock: Clock,
     rate_hz: float,
@@ -133,18 +166,46 @@ def stamps(
     duration_s: float = 1200.0,
     start_s: float = 0.0,
     jitter_s: float = 0.0,
+    shape: str = "normal",
+    by_device: bool = False,
+    gaps_s: tuple[tuple[float, float], ...] = (),
+    lost: float = 0.0,
+    bursts: int = 0,
+    resolution_ns: int = 1,
     seed: int = 0,
 ) -> tuple[IntArray, IntArray]:
     """Device stamps of regular samples in recording order, and their true master times.
+
+    Parameters
+    ----------
+    shape : str
+        Of the jitter: one of `JITTER`.
+    by_device : bool
+        The device counts the samples off its own clock, not off the master's.
+    gaps_s : tuple of (begin, end), master seconds
+        Stretches that were not recorded.
+    lost : float
+        Share of samples that are lost, each on its own.
+    bursts : int
+        So many times 2 to 40 samples in a row are lost.
 
     Returns
     -------
     device_ns, master_ns : [shape=(n,), int64, ns]
     """
     rng = np.random.default_rng(seed)
-    count = round(duration_s * rate_hz)
-    master = MASTER_NS + _ns(start_s + np.arange(count) / rate_hz)
-    return clock.device_ns(master) + _ns(jitter_s * rng.standard_normal(count)), master
+    at_s = start_s + np.arange(round(duration_s * rate_hz)) / rate_hz
+    if by_device:
+        at_s = clock.paced_s(at_s)
+    master = MASTER_NS + _ns(at_s)
+    device = clock.device_ns(master) + _ns(jitter_s * JITTER[shape](rng, at_s.size))
+    device = (device + resolution_ns // 2) // resolution_ns * resolution_ns
+    kept = rng.random(at_s.size) >= lost
+    for begin_s, end_s in gaps_s:
+        kept &= (at_s < begin_s) | (at_s >= end_s)
+    for first in rng.integers(0, at_s.size, bursts):
+        kept[first : first + rng.integers(2, 41)] = False
+    return device[kept], master[kept]
 
 
 def with_epoch(clock: Clock, epoch_ns: int) -> Clock:

@@ -84,6 +84,17 @@ def test_bound_holds_and_is_no_more_than_five_times_the_error(device, path, inte
     assert np.median(bound_s) <= 5 * np.quantile(error_s, 0.99)
 
 
+def test_doubt_of_a_long_mean_is_what_averaging_leaves():
+    mean_s, expected_s = [], []
+    for seed in range(12):
+        model = _fitted(WANDER, seed=seed, jitter_s=400e-6)
+        stamps_ns, true_ns = synth.stamps(WANDER, 4)
+        _, density = model.doubt_at(stamps_ns)
+        mean_s.append(np.mean(model.apply(stamps_ns) - true_ns) / 1e9)
+        expected_s.append(np.sqrt(np.mean(density) / 1200))
+    assert 0.5 < np.sqrt(np.mean(np.square(mean_s))) / np.mean(expected_s) < 2
+
+
 def test_bound_holds_where_only_one_way_is_busy():
     truth = synth.exchanges(WANDER, jitter_s=0.0, outliers=0.0)
     late_ns = np.random.default_rng(0).exponential(40e3, truth.t1_ns.size).astype(np.int64)
@@ -339,6 +350,15 @@ def test_apply_in_order_with_samples_lost_over_the_reset(jump_s):
     stamps_ns, true_ns = synth.stamps(device, 128, duration_s=600)
     kept = np.abs((true_ns - synth.MASTER_NS) / 1e9 - 304) > 5
     assert np.max(np.abs(model.apply_in_order(stamps_ns[kept]) - true_ns[kept])) < 10**6
+
+
+@pytest.mark.parametrize("resets", [(), ((300.3, 2.5), (800.2, -0.05))], ids=["none", "two"])
+def test_stamps_without_jumps_are_those_of_a_device_that_was_never_reset(resets):
+    device = replace(WANDER, resets=resets)
+    model = _fitted(device, seed=1)
+    stamps_ns, true_ns = synth.stamps(device, 32)
+    plain_ns = model.without_jumps(stamps_ns, segment=model.locate_in_order(stamps_ns))
+    assert np.max(np.abs(plain_ns - WANDER.device_ns(true_ns))) < 30_000
 
 
 def test_apply_in_order_is_not_misled_by_glitches():

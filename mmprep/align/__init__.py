@@ -17,6 +17,7 @@ Each part states its rules at its top.
 from __future__ import annotations
 
 from mmprep.align.drops import Drops, find_drops
+from mmprep.align.evenly import Doubt
 from mmprep.align.events import PlacedEvents, place_events
 from mmprep.align.framelog import NO_TIME, Logged, read_log
 from mmprep.align.ledger import Accounting, Ledger
@@ -42,6 +43,7 @@ __all__ = [
     "UNREADABLE",
     "Accounting",
     "Aligned",
+    "Doubt",
     "Drops",
     "Kept",
     "Ledger",

@@ -7,7 +7,6 @@ Rules
 - A gap is an interval over 1.5 nominal periods; a run is what lies between two gaps. Where the
   measured rate is off the nominal one by a third or more, the measured period counts; an
   irregular stream without a nominal rate has a gap where an interval is over 10 median ones.
-- A line is looked for on the session clock and, if samples wander on that, on the device's own.
 - Events are never moved and have no runs: they are sorted, and a repeat is the same stamp with
   the same value.
 - Every row of the stream is kept, a repeat, or corrupt.
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from mmprep.align import order
 from mmprep.align.axis import Axis, KnotAxis, StampAxis
 from mmprep.align.dejitter import Refusal, Smooth, dejitter
+from mmprep.align.evenly import Doubt
 from mmprep.errors import DataError
 from mmprep.rows import Rows
 from mmprep.signals import Stream
@@ -115,6 +115,8 @@ class Repaired:
     n_corrupt, n_duplicate : int
     rate_is_measured : bool
         The nominal rate is that of the stamps; nobody names one.
+    knot_s, sigma_s : [shape=(k,), float64, s], optional
+        Of dejittered streams: times of `axis`, and the standard deviation of their error.
     """
 
     name: str
@@ -134,6 +136,8 @@ class Repaired:
     n_duplicate: int
     repairs: Repairs
     rate_is_measured: bool = False
+    knot_s: FloatArray | None = None
+    sigma_s: FloatArray | None = None
 
     @property
     def n_in(self) -> int:
@@ -195,6 +199,18 @@ class Repaired:
             return np.zeros((0, 2), dtype=np.int64)
         return self.origin_ns + np.rint(np.stack(pairs) * NS_PER_S).astype(np.int64)
 
+    def sigma_at_s(self, session_ns: IntArray) -> FloatArray | None:
+        """Give the standard deviation of the sample times; None if stamps are as they came.
+
+        Parameters
+        ----------
+        session_ns : [shape=(m,), int64, ns]
+            Times on the session clock.
+        """
+        if self.knot_s is None or self.sigma_s is None:
+            return None
+        return np.interp((session_ns - self.origin_ns) / NS_PER_S, self.knot_s, self.sigma_s)
+
     def stamps_ns(self, begin: int = 0, end: int | None = None) -> IntArray:
         """Give the session times of samples `[begin, end)`."""
         seconds = self.axis.seconds(begin, self.n_samples if end is None else end)
@@ -218,6 +234,8 @@ def repair(
     stream: Stream,
     session_ns: IntArray,
     *,
+    own_ns: IntArray | None = None,
+    doubt: Doubt | None = None,
     unreadable: BoolArray | None = None,
     dejitters: bool = True,
     max_move_s: float = MAX_MOVE_S,
@@ -229,6 +247,10 @@ def repair(
     stream : Stream
     session_ns : [shape=(n,), int64, ns]
         The stream's stamps, put on the session clock row by row.
+    own_ns : [shape=(n,), int64, ns], optional
+        The stream's stamps without the jumps of resets; as they are if absent.
+    doubt : Doubt, optional
+        How wrong the session times may be.
     unreadable : [shape=(n,), bool], optional
         Rows that could not be read; also those stamped `order.UNREADABLE`.
     dejitters : bool
@@ -251,7 +273,8 @@ def repair(
     stamps_s = (placed.stamps_ns - origin_ns) / NS_PER_S
     fit: Smooth | Refusal = Refusal("not asked for")
     if dejitters:
-        fit = _straightest(stream, session_ns, placed, max_move_s)
+        own = stream.stamps_ns if own_ns is None else own_ns
+        fit = _dejittered(stream, placed, session_ns - own, doubt, max_move_s)
     if isinstance(fit, Smooth):
         return _regular(stream, placed, fit, origin_ns, stamps_s)
     return _as_stamped(stream, placed, fit, origin_ns)
@@ -335,45 +358,24 @@ def _believed(stream: Stream, measured_ns: float) -> float:
     return measured_ns if ratio >= _DISBELIEF or ratio <= 1 / _DISBELIEF else nominal_ns
 
 
-def _straightest(
-    stream: Stream, session_ns: IntArray, placed: order.Order, max_move_s: float
+def _dejittered(
+    stream: Stream, placed: order.Order, ahead_ns: IntArray, doubt: Doubt | None, max_move_s: float
 ) -> Smooth | Refusal:
-    """Dejitter on the session clock, or on the device's own where only there samples lie straight.
-
-    A device that counts its samples off its own wandering clock is straight on that clock; one
-    that is triggered from outside is straight on the session clock. The device's fitted times go
-    through the map that took its stamps to the session clock: the difference of the two, which
-    is smooth, is interpolated between stamps.
-    """
-    offset_ns = (session_ns - stream.stamps_ns)[placed.rows]
-    own_ns = placed.stamps_ns - offset_ns
-    fit = _dejitter(stream, placed, placed.stamps_ns, max_move_s)
-    if not (isinstance(fit, Smooth) and fit.n_wandering) or np.ptp(offset_ns) == 0:
-        return fit
-    own = _dejitter(stream, placed, own_ns, max_move_s)
-    if not isinstance(own, Smooth) or own.n_wandering:
-        return fit
-    known, first = np.unique(own_ns, return_index=True)
-    drift_s = (offset_ns - offset_ns[0]) / NS_PER_S
-    seconds = own.seconds + np.interp(own.seconds, (known - own_ns[0]) / NS_PER_S, drift_s[first])
-    period_s = (seconds[-1] - seconds[0]) / (own.index[-1] - own.index[0])
-    if own.n_stretches > 1 or np.any(np.diff(seconds) <= 0):
-        return fit
-    return replace(own, seconds=seconds, period_s=float(period_s))
-
-
-def _dejitter(
-    stream: Stream, placed: order.Order, stamps_ns: IntArray, max_move_s: float
-) -> Smooth | Refusal:
+    stamps_ns = placed.stamps_ns
+    if stamps_ns.size == 0:
+        return Refusal("0 rows are too few for a line")
     period_s = period_of(stamps_ns, _nominal_ns(stream)) / NS_PER_S
     device_ns = stream.stamps_ns[placed.rows]
     step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
+    ahead_ns = ahead_ns[placed.rows]
     return dejitter(
-        (stamps_ns - stamps_ns[0]) / NS_PER_S if stamps_ns.size else np.zeros(0),
+        (stamps_ns - stamps_ns[0]) / NS_PER_S,
         period_s=period_s,
         nominal_s=float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None,
         step_s=step_s,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
+        drift_s=(ahead_ns - ahead_ns[0]) / NS_PER_S,
+        doubt=doubt and doubt.since(int(stamps_ns[0])),
     )
 
 
@@ -391,7 +393,7 @@ def _regular(
         n_wandering=fit.n_wandering,
     )
     period_s = _believed(stream, fit.period_s * NS_PER_S) / NS_PER_S
-    return _built(
+    built = _built(
         stream,
         placed,
         fit.seconds,
@@ -402,6 +404,7 @@ def _regular(
         effective_rate_hz=1 / fit.period_s,
         is_regular=True,
     )
+    return replace(built, knot_s=fit.knot_s, sigma_s=fit.sigma_s)
 
 
 def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns: int) -> Repaired:

@@ -1,15 +1,10 @@
-"""Cubic splines: through points, and through what is left of points without their noise.
+"""Cubic splines through points.
 
 Rules
 -----
 - Natural: no curvature at the ends, straight on beyond them.
 - Every number comes from sums, products and quotients in a fixed order, so that a
   spline is the same on every machine; scipy's is as good but takes 0.3 s to load.
-
-References
-----------
-Eilers, "A perfect smoother", Anal. Chem. 75 (2003); its strength is chosen by restricted maximum
-likelihood, Wahba, Ann. Stat. 13 (1985).
 """
 
 from __future__ import annotations
@@ -20,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmprep.timebase import FloatArray
-
-STRENGTHS = np.geomspace(1e-2, 1e10, 49)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,78 +83,3 @@ def _tridiagonal(rows: Iterable[tuple[float, float, float, float]]) -> list[floa
     for share, total in zip(shares[:0:-1], sums[:0:-1], strict=True):
         found.append(total - share * found[-1])
     return found[:0:-1]
-
-
-def smoothing(at: FloatArray, values: FloatArray, weight: FloatArray) -> Spline:
-    """Lay a spline through smoothed points.
-
-    They are the minimum z of sum w (z - values)^2 + strength sum (second divided difference)^2;
-    the strength is the one that restricted maximum likelihood prefers.
-
-    Parameters
-    ----------
-    at : [shape=(n,), float64]
-        Strictly increasing, n >= 4, a step or so apart.
-    values, weight : [shape=(n,), float64]
-    """
-    system = _Systems.of(_penalty(at), weight, weight * values)
-    freedom = values.size - 2
-    misfit = float(np.sum(weight * values**2)) - np.sum(system.sums**2 / system.pivot, axis=0)
-    log_det = np.sum(np.log(system.pivot), axis=0)
-    cost = freedom * (np.log(misfit / freedom) - np.log(STRENGTHS)) + log_det
-    return Spline.through(at, system.solution(int(np.argmin(cost))))
-
-
-def _penalty(at: FloatArray) -> FloatArray:
-    """Give the three bands of D'D, D the second divided differences at uneven places.
-
-    Returns
-    -------
-    [shape=(3, n), float64]
-        Element i of band j is that of row i and column i - j.
-    """
-    first, second = np.diff(at)[:-1], np.diff(at)[1:]
-    rows = np.stack([1 / first, -1 / first - 1 / second, 1 / second]) * 2 / (first + second)
-    band = np.zeros((3, at.size))
-    for i in range(3):
-        for j in range(i, 3):
-            band[j - i, j : j + rows.shape[1]] += rows[i] * rows[j]
-    return band
-
-
-@dataclass(frozen=True, slots=True)
-class _Systems:
-    """(strength penalty + W) z = right as L D L' z = right, for all strengths at once.
-
-    `pivot` is D, `near` and `far` are the bands of L below its diagonal of ones, `sums` is the
-    solution of L y = right; all (n, n_strengths).
-    """
-
-    pivot: FloatArray
-    near: FloatArray
-    far: FloatArray
-    sums: FloatArray
-
-    @classmethod
-    def of(cls, penalty: FloatArray, weight: FloatArray, right: FloatArray) -> _Systems:
-        bands = penalty[:, :, None] * STRENGTHS
-        bands[0] += weight[:, None]
-        pivot, near, far, sums = np.zeros((4, right.size, STRENGTHS.size))
-        for i in range(right.size):
-            if i > 1:
-                far[i] = bands[2, i] / pivot[i - 2]
-            lean = bands[1, i] - bands[2, i] * near[i - 1]
-            near[i] = lean / pivot[i - 1] if i else 0.0
-            pivot[i] = bands[0, i] - near[i] * lean - far[i] * bands[2, i]
-            sums[i] = right[i] - near[i] * sums[i - 1] - far[i] * sums[i - 2]
-        return cls(pivot, near, far, sums)
-
-    def solution(self, chosen: int) -> FloatArray:
-        """Give z under one of the strengths."""
-        scaled = (self.sums[:, chosen] / self.pivot[:, chosen]).tolist()
-        near, far = self.near[1:, chosen].tolist(), self.far[2:, chosen].tolist()
-        found = [0.0, 0.0]
-        rows = zip([*near, 0.0], [*far, 0.0, 0.0], scaled, strict=True)
-        for next_, after, value in reversed(list(rows)):
-            found.append(value - next_ * found[-1] - after * found[-2])
-        return np.array(found[:1:-1])

@@ -23,9 +23,11 @@ Rauch, Tung, Striebel, "Maximum likelihood estimates of linear dynamic systems",
 D. L. Mills, RFC 5905, "Network Time Protocol Version 4", section 10 (clock filter).
 """
 
-from mmprep.clock.fitting import BOUND_SIGMAS, fit, fit_exchanges, fit_fixes, frame_fixes
+from mmprep.clock.curve import Rows, evidence, robust_curve
+from mmprep.clock.fitting import fit, fit_exchanges, fit_fixes, frame_fixes
 from mmprep.clock.matching import Match, fit_events, match
 from mmprep.clock.model import (
+    BOUND_SIGMAS,
     ClockModel,
     Segment,
     check_covers,
@@ -40,8 +42,10 @@ __all__ = [
     "BOUND_SIGMAS",
     "ClockModel",
     "Match",
+    "Rows",
     "Segment",
     "check_covers",
+    "evidence",
     "fit",
     "fit_events",
     "fit_exchanges",
@@ -52,5 +56,6 @@ __all__ = [
     "match",
     "offset_only",
     "on_reference",
+    "robust_curve",
     "shifted",
 ]

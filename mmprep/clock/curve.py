@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from mmprep.clock.points import Points, seconds
-from mmprep.clock.smoother import DRIFT_RESET, Series, Smooth, likely_walk, mixed, smoothed
+from mmprep.clock.smoother import (
+    DRIFT_RESET,
+    WALKS,
+    Series,
+    Smooth,
+    likely_walk,
+    mean_likelihood,
+    mixed,
+    smoothed,
+)
 from mmprep.timebase import FloatArray, IntArray
 
 MAX_SMOOTHED = 10_000  # fixes that are smoothed one by one; more are averaged in runs first
@@ -99,6 +109,12 @@ def _with_gap_times(
     return np.insert(number, at, number[at]), *values, np.insert(1 / weight, at, np.inf)
 
 
+def evidence(rows: Rows, walks: Sequence[float] = WALKS) -> float:
+    """Give the log-likelihood of the rows, whichever of the walks the drift has."""
+    weight = 1 / rows.variance
+    return mean_likelihood(rows.series(np.ones(weight.size)), weight.tolist(), walks)
+
+
 class Curve(NamedTuple):
     """The smoothed rows and the walk of the drift."""
 
@@ -106,7 +122,7 @@ class Curve(NamedTuple):
     walk: float
 
 
-def robust_curve(rows: Rows) -> Curve:
+def robust_curve(rows: Rows, walks: Sequence[float] = WALKS) -> Curve:
     """Smooth with the likeliest walk, fitting in turn errors and walk to what is seen.
 
     The errors of all are widened to the scatter about the curve, and of outliers more. Where the
@@ -115,13 +131,13 @@ def robust_curve(rows: Rows) -> Curve:
     loose, weight, near = np.ones(rows.number.size), 1 / rows.variance, None
     for _ in range(ROUNDS):
         series = rows.series(loose)
-        walk = likely_walk(series, weight.tolist(), near)
+        walk = likely_walk(series, weight.tolist(), near, walks)
         smooth = smoothed(series, weight.tolist(), walk)
         rows = _without_lean(rows, weight, smooth)
         weight = _seen_weight(rows, weight, smooth)
         swings = _swings(series, weight, smooth, walk) > SWING
         loose, near = loose * np.where(swings, 10.0, 1.0), None if swings.any() else walk
-    return Curve(*mixed(rows.series(loose), weight.tolist()))
+    return Curve(*mixed(rows.series(loose), weight.tolist(), walks))
 
 
 def _without_lean(rows: Rows, weight: FloatArray, smooth: Smooth) -> Rows:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from mmprep.clock.curve import Curve, Rows, robust_curve, rows_of
-from mmprep.clock.model import ClockModel, Segment
+from mmprep.clock.model import BOUND_SIGMAS, ClockModel, Segment
 from mmprep.clock.points import (
     Points,
     check_related,
@@ -28,7 +28,6 @@ from mmprep.timebase import (
     IntArray,
 )
 
-BOUND_SIGMAS = 3.5  # the bound in standard deviations of the smoothed offset
 MAX_KNOTS = 1000  # a model
 FEW_KNOTS = 33  # a segment, if it has so many fixes: the bound differs along it
 KNOT_TOLERANCE_S = 20e-9  # what thinning the knots may change

@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from mmprep.errors import ClockError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, pieces
 
 RARE = 0.01  # share of stamps that may be glitches
+BOUND_SIGMAS = 3.5  # the bound in standard deviations of the smoothed offset
 
 _N = TypeVar("_N", np.int64, np.float64)
 _Call: TypeAlias = Callable[["Segment", IntArray], NDArray[_N]]
@@ -230,6 +232,42 @@ class ClockModel:
         """
         number = self.locate(stamps_ns) if segment is None else segment
         return self._by_segment(number, stamps_ns, Segment.bound_at_s)
+
+    def doubt_at(
+        self, stamps_ns: IntArray, *, segment: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Say how wrong the map may be at these device times, and for how long at a time.
+
+        Returns
+        -------
+        sigma_s : [shape=(n,), float64, s]
+            The standard deviation of its error: a share of the bound.
+        density : [shape=(n,), float64, s**3]
+            The variance of its mean over T seconds is density / T, for a long T. Of a drift that
+            walks at random the smoothed offset has the spectrum density / (1 + (w tau)**4), so
+            sigma**2 = density / (2 sqrt(2) tau) and density = walk tau**4.
+        """
+        number = self.locate(stamps_ns) if segment is None else segment
+        sigma_s = self.bound_at_s(stamps_ns, segment=number) / BOUND_SIGMAS
+        walks = [3 * (part.walk_bound / BOUND_SIGMAS) ** 2 for part in self.segments]
+        walk = np.maximum(np.array(walks)[number], 1e-30)
+        tau_s = np.cbrt(2 * math.sqrt(2) * sigma_s**2 / walk)
+        return sigma_s, np.asarray(2 * math.sqrt(2) * tau_s * sigma_s**2)
+
+    def without_jumps(self, stamps_ns: IntArray, *, segment: IntArray) -> IntArray:
+        """Give the device times as they would be had the device never been reset.
+
+        Parameters
+        ----------
+        segment : [shape=(n,), int64]
+            Which segment each stamp belongs to, as `locate_in_order` gives it.
+        """
+        jumps_ns = [0]
+        for before, after in pairwise(self.segments):
+            ends_ns = _target_span(before)[1], _target_span(after)[0]
+            middle_ns = np.array([sum(ends_ns) // 2])
+            jumps_ns.append(int(after.invert(middle_ns)[0] - before.invert(middle_ns)[0]))
+        return np.asarray(stamps_ns - np.cumsum(jumps_ns)[segment])
 
     def is_extrapolated(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> BoolArray:
         """Tell which stamps lie outside the evidence, bool (n,)."""

@@ -8,7 +8,7 @@ arrays of two, and gives the same bits on every machine, compiled (`_smoother.c`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -162,32 +162,45 @@ def _scores(series: Series, weight: list[float]) -> Callable[[float], float]:
     return score
 
 
-def likely_walk(series: Series, weight: list[float], near: float | None = None) -> float:
+def likely_walk(
+    series: Series,
+    weight: list[float],
+    near: float | None = None,
+    walks: Sequence[float] = WALKS,
+) -> float:
     """Choose the walk of the drift under which the fixes are most likely.
 
     Only walks within half a decade of `near` are tried if it is given.
     """
     score = _scores(series, weight)
-    best = near or max(WALKS, key=score)
+    best = near or max(walks, key=score)
     fine = {max(best * factor, WALKS[0]): None for factor in FINE_STEPS}
     return max(fine, key=score)
 
 
-def mixed(series: Series, weight: list[float]) -> tuple[Smooth, float]:
+def mean_likelihood(series: Series, weight: list[float], walks: Sequence[float] = WALKS) -> float:
+    """Give the logarithm of the mean likelihood over all walks, steady ones preferred."""
+    score = np.array([*map(_scores(series, weight), walks)])
+    return float(score.max() + np.log(np.mean(np.exp(score - score.max()))))
+
+
+def mixed(
+    series: Series, weight: list[float], walks: Sequence[float] = WALKS
+) -> tuple[Smooth, float]:
     """Average the smoothed states over all walks by how likely each is; also give the mean walk.
 
     A short log hardly tells a steady clock from one that wanders. The variance then holds what
     the walks differ by.
     """
-    walks = [walk * half for walk in WALKS for half in (1.0, math.sqrt(10))]
-    score = np.array([*map(_scores(series, weight), walks)])
+    finer = [walk * half for walk in walks for half in (1.0, math.sqrt(10))]
+    score = np.array([*map(_scores(series, weight), finer)])
     share = np.exp(score - score.max())
     chosen = np.flatnonzero(share > UNLIKELY * share.sum())
     share = share[chosen] / share[chosen].sum()
-    parts = [smoothed(series, weight, walks[k]) for k in chosen]
+    parts = [smoothed(series, weight, finer[k]) for k in chosen]
     stacked = Smooth(*(np.stack(column) for column in zip(*parts, strict=True)))
     offset_s, drift = share @ stacked.offset_s, share @ stacked.drift
     offset_var = share @ (stacked.offset_var + (stacked.offset_s - offset_s) ** 2)
     drift_var = share @ (stacked.drift_var + (stacked.drift - drift) ** 2)
-    walk = float(share @ np.array(walks)[chosen])
+    walk = float(share @ np.array(finer)[chosen])
     return Smooth(offset_s, drift, offset_var, drift_var), walk

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import align
+from mmprep import align, clock
 from mmprep.steps.pixels import Pixels
 from mmprep.steps.streams import Clocked
-from mmprep.timebase import rate
+from mmprep.timebase import FloatArray, IntArray, rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,20 @@ class Modality:
     def name(self) -> str:
         """Its name in the data set."""
         return self.clocked.name
+
+    def bound_at_s(self, session_ns: IntArray) -> FloatArray | None:
+        """Bound the error of sample times at session times; None without evidence of the clock.
+
+        Of stamps that keep their jitter it is the clock's error alone, of others also what is
+        unsure about where the samples lie.
+        """
+        bound = self.clocked.bound_at_s(session_ns)
+        if bound is None:
+            return None
+        sigma_s = self.repaired.sigma_at_s(session_ns)
+        if sigma_s is None:
+            return np.asarray(bound + self.clocked.stamp_bound_s)
+        return np.where(np.isfinite(bound), clock.BOUND_SIGMAS * sigma_s, bound)
 
     @property
     def row_bytes(self) -> int:

@@ -34,6 +34,7 @@ from mmprep.timebase import NS_PER_S, Evidence, Fixes, FrameLog, IntArray
 
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
+MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
 KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often
 
 
@@ -346,16 +347,47 @@ class Clocked:
         end = self.model.apply(own_ns + durations_ns, segment=segment)
         return np.asarray(self._from_master(end) - self.on_session(own_ns))
 
-    def _row_times(self, stream: Stream) -> IntArray:
-        """Put each row on the session clock; those without a time are unreadable."""
+    def _row_times(self, stream: Stream) -> tuple[IntArray, IntArray]:
+        """Put each row on the session clock; those without a time are unreadable.
+
+        Returns
+        -------
+        session_ns, own_ns : [shape=(n,), int64, ns]
+            Own times are without the jumps of resets. Logged times are none of the device's own.
+        """
         times = np.full(stream.n_samples, align.UNREADABLE, dtype=np.int64)
         if self.logged is not None:
             known = self.logged.times_ns != align.NO_TIME
             times[known] = self._from_master(self.logged.times_ns[known])
-        else:
-            known = stream.stamps_ns != tables.NULL_STAMP_NS
-            times[known] = self.on_session(stream.stamps_ns[known])
-        return times
+            return times, times
+        known, own = stream.stamps_ns != tables.NULL_STAMP_NS, times.copy()
+        segment = self.model.locate_in_order(stream.stamps_ns[known])
+        stamps = stream.stamps_ns[known]
+        times[known] = self._from_master(self.model.apply(stamps, segment=segment))
+        own[known] = self.model.without_jumps(stamps, segment=segment)
+        return times, own
+
+    def _doubt(self, session_ns: IntArray) -> align.Doubt | None:
+        """Say how wrong the times of rows may be by their clock; None where nothing tells."""
+        usable = session_ns[session_ns != align.UNREADABLE]
+        models = [self.model] if self.session is None else [self.model, self.session]
+        if self.session is self.model or usable.size == 0:
+            return None
+        if any(model.bound_s is None for model in models):
+            return None
+        origin_ns, end_ns = int(usable.min()), int(usable.max())
+        count = min(int((end_ns - origin_ns) / NS_PER_S) + 2, MAX_DOUBTS)
+        seconds = np.linspace(0.0, (end_ns - origin_ns) / NS_PER_S, count)
+        times_ns = origin_ns + np.rint(seconds * NS_PER_S).astype(np.int64)
+        sigma_s, density = self.model.doubt_at(self._own_at(times_ns))
+        if self.session is not None:
+            more_s, more = self.session.doubt_at(times_ns)
+            sigma_s, density = sigma_s + more_s, density + more
+        return align.Doubt(origin_ns, seconds, sigma_s, density)
+
+    def _own_at(self, session_ns: IntArray) -> IntArray:
+        master = session_ns if self.session is None else self.session.apply(session_ns)
+        return self.model.invert(master + self.opened.spec.latency_ns)
 
     def repaired(self) -> align.Repaired:
         """Put the stream on the session clock and repair its stamps."""
@@ -373,7 +405,8 @@ class Clocked:
                 units=spec.units,
                 breaks=self.opened.breaks,
             )
-        return align.repair(self.opened.stream, self._row_times(self.opened.stream))
+        times, own = self._row_times(self.opened.stream)
+        return align.repair(self.opened.stream, times, own_ns=own, doubt=self._doubt(times))
 
     @property
     def stamp_bound_s(self) -> float:
@@ -396,9 +429,7 @@ class Clocked:
             return None
         if self.session is self.model:
             return np.zeros(session_ns.shape)
-        master = session_ns if self.session is None else self.session.apply(session_ns)
-        own = self.model.invert(master + self.opened.spec.latency_ns)
-        bound = self.model.bound_at_s(own)
+        bound = self.model.bound_at_s(self._own_at(session_ns))
         return bound if self.session is None else bound + self.session.bound_at_s(session_ns)
 
 

@@ -60,15 +60,13 @@ class WindowList:
 
 
 def _bounds(modality: Modality, plan: align.WindowPlan, numbers: IntArray) -> list[float | None]:
-    """Bound the clock error in each window: the larger of those at its begin and end.
+    """Bound the error of the sample times in each window: the larger of those at begin and end.
 
     None where the clock has no evidence, or evidence that bounds nothing.
     """
-    bound = modality.clocked.bound_at_s(plan.edges_ns(numbers).reshape(-1))
+    bound = modality.bound_at_s(plan.edges_ns(numbers).reshape(-1))
     if bound is None:
         return [None] * len(numbers)
-    if not modality.repaired.repairs.is_dejittered:
-        bound = bound + modality.clocked.stamp_bound_s
     worst = bound.reshape(-1, 2).max(axis=1)
     return [round(value, 9) if np.isfinite(value) else None for value in worst.tolist()]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
-from scipy.linalg import solveh_banded
 
 from mmprep.align import spline
 
@@ -29,24 +28,3 @@ def test_spline_goes_straight_on_beyond_its_ends():
 def test_spline_through_few_points_hits_them(n):
     at, values = AT[:n], np.arange(n) ** 2.0
     np.testing.assert_allclose(spline.Spline.through(at, values)(at), values, atol=1e-12)
-
-
-def test_smoothing_finds_the_curve_under_noise():
-    truth = np.sin(AT / 9)
-    found = spline.smoothing(AT, truth + RNG.normal(0, 0.1, AT.size), np.ones(AT.size))
-    assert np.sqrt(np.mean((found(AT) - truth) ** 2)) < 0.05
-
-
-def test_smoothing_solves_its_equations():
-    weight, values = RNG.uniform(0.5, 2, AT.size), RNG.normal(size=AT.size)
-    penalty = spline._penalty(AT)
-    systems = spline._Systems.of(penalty, weight, weight * values)
-    upper = np.zeros((3, AT.size))
-    for band in range(3):
-        upper[2 - band, band:] = spline.STRENGTHS[7] * penalty[band, band:]
-    upper[2] += weight
-    wanted = solveh_banded(upper, weight * values)
-    np.testing.assert_allclose(systems.solution(7), wanted, atol=1e-12)
-    whole = np.diag(upper[2]) + sum(np.diag(upper[2 - k, k:], k) for k in (1, 2))
-    whole += np.triu(whole, 1).T
-    assert np.log(systems.pivot[:, 7]).sum() == pytest.approx(np.linalg.slogdet(whole)[1])

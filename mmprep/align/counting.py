@@ -1,0 +1,247 @@
+"""Give each row of a regular stream its sample number, counting the samples that were lost.
+
+Rules
+-----
+- An interval after which the stamps stay late by k periods stands for k lost samples; a single
+  late stamp does not.
+- A stretch is what can be counted through: it ends at an interval of over 10 000 periods, or one
+  after which the phase is in doubt (more than 0.3 period from a whole number).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmprep.timebase import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    bursts_of,
+    heads_of,
+    lateness_of,
+    scatter_of,
+)
+
+MIN_ROWS = 16
+MAX_HOLE = 10_000
+MAX_PHASE = 0.3
+SCATTERED = 0.15  # of a period: steps of one sample and of two are told apart one by one
+
+_MAD = 1.4826
+_GAP = 1.5
+_PASSES = 12
+_RECOUNTS = 3
+_SURE = 5 * 1.25  # five times the standard error of the difference of two medians
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Rows with sample numbers.
+
+    Parameters
+    ----------
+    index : [shape=(n,), int64]
+        Rising; a new stretch goes on with the next number.
+    bounds : [shape=(n_stretches + 1,), int64]
+        Stretch s holds rows `[bounds[s], bounds[s + 1])`.
+    period_s, scatter_s : float
+    packet, chunk : int
+        Rows that arrive together, rows that were stamped by one arrival; 1 where there are none.
+    n_unsure, window : int
+        Holes that were found in scatter, and the rows that it takes to find one.
+    """
+
+    index: IntArray
+    bounds: IntArray
+    period_s: float
+    packet: int
+    chunk: int
+    scatter_s: float
+    n_unsure: int = 0
+    window: int = 0
+
+
+def count(stamps: FloatArray, period: float) -> Counted:
+    """Give each row its sample number, counting the samples that are lost.
+
+    How many are lost in a long hole takes a better period than neighbouring rows give.
+    """
+    counted = _counted(stamps, period)
+    for _ in range(_RECOUNTS):
+        before, counted = counted, _counted(stamps, counted.period_s)
+        if np.array_equal(before.index, counted.index):
+            break
+    return counted
+
+
+def _counted(stamps: FloatArray, period: float) -> Counted:
+    step = np.diff(stamps)
+    scatter = scatter_of(stamps, period)
+    packet = _packet_rows(stamps, step, period)
+    chunk = max(stamps.size // heads_of(stamps).size, 1)
+    advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
+    window = 0
+    level = stamps - period * np.arange(stamps.size)
+    if packet == 1 and scatter <= SCATTERED * period:
+        at = np.flatnonzero(step > _GAP * period)
+        lost = _level_steps(level, at) / period
+        whole = np.maximum(np.rint(lost), 0)
+        advance[at] += whole.astype(np.int64)
+        doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
+    else:
+        late = lateness_of(stamps, period) / period
+        window = 48 * packet if packet > 1 else chunk * _window(late)
+        window = min(window, max(stamps.size // 4, 1))
+        least = 0.6 if packet > 1 else max(0.6, _SURE * late * (chunk / window) ** 0.5)
+        advance += _lost_in_scatter(stamps, period, window, packet, least)
+        doubt = advance > MAX_HOLE
+    index = np.concatenate([[0], np.cumsum(advance)])
+    bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
+    return Counted(
+        index,
+        bounds,
+        period_over(stamps, index, bounds, period),
+        packet,
+        chunk,
+        scatter,
+        n_unsure=int((advance > 1).sum()) if window else 0,
+        window=window,
+    )
+
+
+def _window(scatter: float) -> int:
+    """Choose the rows whose median is sure to a twentieth of a period; scatter in periods."""
+    return int(np.clip(500 * scatter**2, 16, 4096))
+
+
+def _lost_in_scatter(
+    stamps: FloatArray, period: float, rows: int, packet: int, least: float
+) -> IntArray:
+    """Count the samples lost at each interval of scattered stamps or packets.
+
+    Holes close together hide each other, so those found are taken out and the search goes on.
+    Holes of fewer than `least` samples or packets are not told from scatter.
+    """
+    lost = np.zeros(stamps.size - 1, dtype=np.int64)
+    tilt = _rise(stamps - period * np.arange(stamps.size), rows, minimum=packet > 1)
+    period += float(np.median(tilt)) / rows  # else the ends, which have less to compare, stand out
+    for _ in range(_PASSES):
+        index = np.concatenate([[0], np.cumsum(1 + lost)])
+        step = np.diff(stamps) - period * (1 + lost)
+        rise = _rise(stamps - period * index, rows, minimum=packet > 1)
+        rise -= np.median(rise)
+        at, shift = _late_levels(rise, step, period * packet, rows, least)
+        drops = np.where(_near(lost, rows), -rise, 0.0)
+        back, drop = _late_levels(drops, -step, period * packet, rows, least)
+        if at.size == back.size == 0:
+            break
+        np.add.at(lost, at, np.rint(shift).astype(np.int64) * packet)
+        np.add.at(lost, back, -np.rint(drop).astype(np.int64) * packet)
+        lost = np.maximum(lost, 0)
+    return lost
+
+
+def _packet_rows(stamps: FloatArray, step: FloatArray, period: float) -> int:
+    """Count the rows that arrive together; 1 where rows come singly."""
+    if np.median(step) >= period / 2:
+        return 1
+    begin = bursts_of(stamps, period)
+    begin = begin if begin.size else np.flatnonzero(step > period / 2)
+    return int(np.median(np.diff(begin))) if begin.size > 2 else 1
+
+
+def _level_steps(level: FloatArray, at: IntArray, rows: int = 16) -> FloatArray:
+    """Measure by how much the level stays raised behind each of some intervals.
+
+    Returns
+    -------
+    [shape=at.shape, float64, s]
+        Median of up to `rows` levels behind the interval less that of those before it; windows
+        end at the neighbouring intervals.
+    """
+    if at.size == 0:
+        return np.zeros(0)
+    ahead = np.minimum(np.append(at[1:], level.size - 1) - at, rows)
+    behind = np.minimum(at - np.append(-1, at[:-1]), rows)
+    offsets = np.arange(rows)
+    after = np.where(
+        offsets < ahead[:, None], level.take(_clip(at[:, None] + 1 + offsets, level)), np.inf
+    )
+    before = np.where(
+        offsets < behind[:, None], level.take(_clip(at[:, None] - offsets, level)), np.inf
+    )
+    return _row_medians(after, ahead) - _row_medians(before, behind)
+
+
+def _clip(index: IntArray, level: FloatArray) -> IntArray:
+    return np.clip(index, 0, level.size - 1)
+
+
+def _row_medians(values: FloatArray, count: IntArray) -> FloatArray:
+    """Take the lower median of the first `count` values of a row; the rest are infinite."""
+    values = np.sort(values, axis=1)
+    row = np.arange(values.shape[0])
+    return np.asarray(values[row, (count - 1) // 2])
+
+
+def _late_levels(
+    rise: FloatArray, step: FloatArray, unit: float, rows: int, least: float
+) -> tuple[IntArray, FloatArray]:
+    """Find where scattered stamps become late for good, and by how many units.
+
+    Returns
+    -------
+    at : [shape=(k,), int64]
+        In each neighbourhood where the level rises by over `least` units, the longest of the
+        intervals where it rises by 0.9 of the most.
+    shift : [shape=(k,), float64]
+        The rise there, in units, 1 at least.
+    """
+    raised = np.flatnonzero(rise > least * unit)
+    apart = np.flatnonzero(np.diff(raised) > rows) + 1
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(raised, apart) if part.size]
+    at = np.array([_hole(rise, step, low, high) for low, high in spans], dtype=np.int64)
+    return at, np.maximum(rise[at] / unit, 1.0)
+
+
+def _hole(rise: FloatArray, step: FloatArray, low: int, high: int) -> int:
+    top = rise[low:high] >= 0.9 * rise[low:high].max()
+    return low + int(np.argmax(np.where(top, step[low:high], -np.inf)))
+
+
+def _near(lost: IntArray, rows: int) -> BoolArray:
+    from scipy.ndimage import maximum_filter1d
+
+    return np.asarray(maximum_filter1d(lost, 2 * rows + 1, mode="constant") > 0)
+
+
+def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
+    """Give the level of `rows` rows behind each interval less that of those before it.
+
+    The level of a stretch of rows is its median, or for packets its minimum: the packet that came
+    quickest.
+    """
+    from scipy.ndimage import median_filter, minimum_filter1d  # 0.2 s to load
+
+    if minimum:
+        filtered = minimum_filter1d(level, rows, mode="nearest")
+    else:
+        filtered = median_filter(level, rows, mode="reflect")
+    half = rows // 2
+    number = np.arange(level.size - 1)
+    behind = np.clip(number + 1 + half, 0, level.size - 1)
+    before = np.clip(number + 1 - (rows - half), 0, level.size - 1)
+    return np.asarray(filtered[behind] - filtered[before])
+
+
+def period_over(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float) -> float:
+    """Measure the period over the longest stretch: median slope between its halves."""
+    longest = int(np.argmax(np.diff(bounds)))
+    low, high = int(bounds[longest]), int(bounds[longest + 1])
+    half = (high - low) // 2
+    if half < MIN_ROWS // 2:
+        return period
+    rise = stamps[low + half : high] - stamps[low : high - half]
+    return float(np.median(rise / (index[low + half : high] - index[low : high - half])))
