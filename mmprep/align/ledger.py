@@ -49,6 +49,17 @@ class Ledger:
     def __init__(self, repaired: Repaired) -> None:
         self._repaired = repaired
         self._used = np.zeros(repaired.n_samples, dtype=bool)
+        self._n_picked, self._sum_squares, self._max_s = 0, 0.0, 0.0
+
+    @property
+    def time_error_s(self) -> tuple[float, float] | None:
+        """How far the samples picked lie from the times asked for: rms and largest, s.
+
+        None of values that were interpolated, or where no output is valid.
+        """
+        if not self._n_picked:
+            return None
+        return float(np.sqrt(self._sum_squares / self._n_picked)), self._max_s
 
     def mark(self, aligned: Aligned, kept: BoolArray | None = None) -> None:
         """Mark what some outputs rest on.
@@ -60,6 +71,11 @@ class Ledger:
         """
         chosen = aligned.valid if kept is None else aligned.valid & kept
         self.mark_spans(aligned.support[chosen])
+        if aligned.error_s is not None and chosen.any():
+            error_s = aligned.error_s[chosen]
+            self._n_picked += error_s.size
+            self._sum_squares += float(error_s @ error_s)
+            self._max_s = max(self._max_s, float(np.abs(error_s).max()))
 
     def mark_spans(self, spans: IntArray) -> None:
         """Mark samples `[begin, end)` of each row of spans, shape (k, 2)."""

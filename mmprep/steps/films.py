@@ -56,6 +56,7 @@ def track(scan: VideoTrack) -> Facts:
         "width": scan.width,
         "height": scan.height,
         "rotation_deg": scan.rotation_deg,
+        "is_variable": scan.is_variable,
         "nominal_rate": None if scan.nominal_rate_hz is None else rate_text(scan.nominal_rate_hz),
         "n_declared": scan.n_declared,
         "n_packets": scan.n_frames,

@@ -187,7 +187,6 @@ def _video_stream(path: Path, number: int, *, decodes: bool) -> Facts:
         "n_decoded": None,
         "n_dropped": None if drops is None else drops.n_dropped,
         "n_frozen": None,
-        "is_variable": scan.is_variable,
         "start_s": scan.start_s,
         "duration_s": scan.duration_s,
     }

@@ -53,9 +53,15 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "n_gaps": repaired.n_gaps,
         "gaps_s": _seconds(repaired.gaps_ns[:MAX_LISTED], plan.origin_ns),
         "coverage_s": _seconds(np.array([repaired.coverage_ns]), plan.origin_ns)[0],
+        "time_error_s": _time_error(modality.ledger.time_error_s),
         "accounting": accounting(modality.ledger.close(*plan.span_ns)),
         **({"video": _video(modality, plan)} if repaired.kind == "video" else {}),
     }
+
+
+def _time_error(found: tuple[float, float] | None) -> dict[str, float] | None:
+    """Say how far the samples picked lie from the times of the windows; null if interpolated."""
+    return None if found is None else {"rms": found[0], "max": found[1]}
 
 
 def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:

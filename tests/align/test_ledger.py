@@ -30,6 +30,26 @@ def test_rows_that_nearest_skips_are_masked():
     assert (counts.n_used, counts.n_masked) == (300, 300)
 
 
+def test_time_error_is_that_of_the_samples_picked_and_kept():
+    fixed = made.steady(100, 10, kind="video")  # a frame each 100 ms
+    ledger = Ledger(fixed)
+    asked = np.array([1.0, 2.01, 3.03, 4.049, 50.0])
+    kept = np.array([True, True, True, False, True])
+    ledger.mark(made.resample(fixed, asked, "nearest"), kept)
+    ledger.mark(made.resample(fixed, asked[:1] + 0.02, "nearest"))
+    rms_s, max_s = ledger.time_error_s
+    assert max_s == pytest.approx(0.03)
+    assert rms_s == pytest.approx(np.sqrt(np.mean(np.square([0, 0.01, 0.03, 0.02]))))
+
+
+def test_interpolated_values_have_no_time_error():
+    fixed = made.steady(100, 10)
+    ledger = Ledger(fixed)
+    ledger.mark(made.resample(fixed, [1.04, 50.0], "linear"))
+    ledger.mark(made.resample(fixed, [50.0], "nearest"))
+    assert ledger.time_error_s is None
+
+
 @pytest.mark.parametrize(("method", "n_used"), [("sinc", 1280), ("linear", 40)])
 def test_going_down_rests_on_the_kernels_main_lobe(method, n_used):
     options = {"rate_hz": Fraction(4)} if method == "sinc" else {}

@@ -520,12 +520,23 @@ def test_flash_and_beep_at_2997_stay_together_to_the_end(shared, tmp_path, way):
     assert max(np.abs(flashes - beep).min() for beep in beeps) <= 1 / 60
 
 
+def test_sync_says_how_far_frames_lie_from_the_times_of_the_windows(shared, tmp_path):
+    out = aligned_with_sound(shared("made/B09/ntsc_2997.mp4"), tmp_path / "out")
+    error = stream_in(out, "video")["time_error_s"]
+    frames, grid = np.arange(1200) * 1001 / 30_000, np.arange(1200) / 30
+    near = np.abs(frames[None] - grid[:, None]).min(axis=1)
+    assert error["max"] == pytest.approx(near.max())
+    assert error["rms"] == pytest.approx(np.sqrt(np.mean(near**2)))
+    assert stream_in(out, "audio")["time_error_s"] is None
+
+
 def test_windows_of_1001_ms_hold_whole_frames_at_30000_1001_hz(shared, tmp_path):
     path = shared("made/B09/ntsc_2997.mp4")
     options = {"window": "1001/1000", "rates": "video=30000/1001,audio=16000"}
     out = aligned_with_sound(path, tmp_path / "out", **options)
     assert joined(out, "video").tolist() == list(range(1170))
     assert joined(out, "video.valid").all()
+    assert stream_in(out, "video")["time_error_s"]["max"] < 1e-8
     records = list(read_manifest(out / "manifest.jsonl"))
     assert [r.begin_s for r in records] == [float(k * Fraction(1001, 1000)) for k in range(39)]
     assert stream_in(out, "video")["rate_hz"] == "30000/1001"
