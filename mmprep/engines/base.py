@@ -7,6 +7,7 @@ Rules
 - An engine knows nothing about steps. It reads `id`, `items` and `memory_bytes` of a task, and
   asks `work` to make the result of a task that was lost with its worker.
 - An item that costs its worker twice is left out (`work.without`); the rest of its task goes on.
+  MemoryError counts as such a loss.
 - What escapes from `work` is a bug and ends the map; bad items are results.
 """
 
@@ -15,9 +16,13 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+MAX_TRIES = 2
 
 Note: TypeAlias = Callable[[str], None]
 Losses: TypeAlias = Mapping[str, tuple[str, str, int]]
@@ -92,11 +97,64 @@ def serial(work: Work[T, R], tasks: Iterable[T]) -> Generator[R, None, None]:
         The results, in order.
     """
     for task in tasks:
-        yield work(task, _unnoted)
+        yield _survived(work, Trial(task, task))
 
 
-def _unnoted(item_id: str) -> None:
-    """Nobody waits for the item, so nobody needs to know of it."""
+def _survived(work: Work[T, R], trial: Trial[T]) -> R:
+    """Run a task, again without the item at which memory ran out twice."""
+    while True:
+        noted: list[str] = []
+        try:
+            return work(trial.task, noted.append)
+        except MemoryError as error:
+            at = noted[-1] if noted else None
+            if trial.loses(work, at, MEMORY_KIND, memory_reason(str(error))):
+                return trial.given_up(work)
+
+
+def memory_reason(text: str) -> str:
+    """Say that memory ran out; `text` is what the error says, mostly how much was asked for."""
+    return f"memory ran out: {text}" if text else "memory ran out"
+
+
+@dataclass(slots=True)
+class Trial(Generic[T]):
+    """The tries of a task whose items may cost their worker.
+
+    Parameters
+    ----------
+    original, task : TaskLike
+        As it came, and as it is run next.
+    """
+
+    original: T
+    task: T
+    tries: Counter[str | None] = field(default_factory=Counter)
+    lost: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    _last: tuple[str | None, str, str] = (None, "", "")
+
+    def loses(self, work: Work[T, R], item_id: str | None, kind: str, reason: str) -> bool:
+        """Count a loss at an item; say whether the task has to be given up."""
+        self.tries[item_id] += 1
+        self._last = item_id, kind, reason
+        n_tries = self.tries[item_id]
+        if n_tries < MAX_TRIES:
+            return False
+        if item_id is None or not self._is_left(item_id) or len(self.original.items) == 1:
+            return True
+        self.lost[item_id] = (kind, reason, n_tries)
+        self.task = work.without(self.original, dict(self.lost))
+        return False
+
+    def _is_left(self, item_id: str) -> bool:
+        return item_id not in self.lost and any(i.id == item_id for i in self.original.items)
+
+    def given_up(self, work: Work[T, R]) -> R:
+        """Make the result of the task after its last loss."""
+        item_id, kind, reason = self._last
+        blamed = item_id if item_id is not None and self._is_left(item_id) else None
+        n_tries = self.tries[item_id]
+        return work.lost(self.task, item_id=blamed, kind=kind, reason=reason, attempts=n_tries)
 
 
 # --- the processors of this machine that this process may use
@@ -165,6 +223,7 @@ def _lines(path: Path) -> list[str]:
 # --- what a pool and its processes say to each other
 
 # Frames between the pool and a worker: one letter, then a pickle or text.
+MEMORY_KIND = "memory"
 WORK, TASK = b"W", b"T"
 STARTED, NOTED, RESULT, UNSENDABLE, MEMORY, RAISED = b"S", b"N", b"R", b"U", b"M", b"E"
 TEXT_ERRORS = "surrogatepass"  # ids come from file names, which may hold lone surrogates

@@ -21,6 +21,7 @@ has loaded meanwhile gives first results after 50 ms; a lost worker costs 30 ms.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import math
@@ -31,10 +32,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
@@ -49,9 +49,10 @@ R = TypeVar("R")
 
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 MAX_WINDOWS_JOBS = 60  # WaitForMultipleObjects takes 63 handles
-MAX_BYTES_IN_FLIGHT = 2**30
-MAX_TRIES = 2
+MIN_BYTES_IN_FLIGHT = 2**30
+BYTES_A_JOB = 2**26  # what most tasks ask for: as many as there are workers can run
 MAX_NURSERIES = 3
+SPARE_FILES = 8  # that stay for the caller: its journal, its lock, what it writes
 TICK_S = 1.0
 CLOSE_S = 0.01  # between looks at a process whose end is near
 END_S = 5.0  # for a killed process to be gone; only a stuck disk takes longer
@@ -95,8 +96,8 @@ class Pool:
         Modules that the processes import before the first task.
     timeout_s : float, optional
         The time an item may take; the clock starts anew at each item that the work notes.
-    max_bytes_in_flight : int
-        The memory of all running tasks.
+    max_bytes_in_flight : int, optional
+        The memory of all running tasks. The default is 64 MiB a worker, and at least 1 GiB.
     max_in_flight : int, optional
         How many tasks may be taken and not yet given back. The default lets the others go on for
         a while behind a slow one: four a worker, and at least 16.
@@ -115,13 +116,13 @@ class Pool:
         *,
         preload: tuple[str, ...] = ("mmprep.steps.convert",),
         timeout_s: float | None = None,
-        max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
+        max_bytes_in_flight: int | None = None,
         max_in_flight: int | None = None,
         forks: bool = CAN_FORK,
     ) -> None:
         self.jobs = min(jobs, MAX_WINDOWS_JOBS) if sys.platform == "win32" else jobs
         self.timeout_s = timeout_s
-        self.max_bytes = max_bytes_in_flight
+        self.max_bytes = max_bytes_in_flight or max(MIN_BYTES_IN_FLIGHT, BYTES_A_JOB * jobs)
         self.max_in_flight = max_in_flight or max(4 * jobs, 16)
         self.workers: dict[int, _Worker] = {}
         self._found = (lambda: _Nursery(preload)) if forks else (lambda: _Interpreters(preload))
@@ -189,6 +190,8 @@ class Pool:
         for worker in self.workers.values():
             if worker.job is None and worker.is_open and worker.fate is None:
                 return worker
+        if self.workers:
+            _leave_files_free()
         self._n_workers += 1
         worker = _Worker(self._n_workers, self.home.start(self._n_workers))
         self.workers[worker.number] = worker
@@ -245,15 +248,8 @@ class _Job(Generic[T]):
     """A task on its way through the pool."""
 
     index: int
-    original: T
-    task: T
+    trial: base.Trial[T]
     n_bytes: int
-    tries: Counter[str | None] = field(default_factory=Counter)
-    lost: dict[str, tuple[str, str, int]] = field(default_factory=dict)
-
-    def is_left(self, item_id: str) -> bool:
-        """Say whether an item of that id is still part of the task."""
-        return item_id not in self.lost and any(i.id == item_id for i in self.original.items)
 
 
 @dataclass(slots=True)
@@ -334,7 +330,8 @@ class _Run(Generic[T, R]):
         if not self._waiting and self._n_in - self._n_out < self._pool.max_in_flight:
             for task in self._tasks:
                 need = min(max(1, task.memory_bytes), self._pool.max_bytes)
-                heapq.heappush(self._waiting, (self._n_in, _Job(self._n_in, task, task, need)))
+                job = _Job(self._n_in, base.Trial(task, task), need)
+                heapq.heappush(self._waiting, (self._n_in, job))
                 self._n_in += 1
                 break
         return self._waiting[0][1] if self._waiting else None
@@ -346,12 +343,14 @@ class _Run(Generic[T, R]):
         return not busy or used + held + job.n_bytes <= self._pool.max_bytes
 
     def _start(self, job: _Job[T]) -> None:
-        frame = base.TASK + bytes(ForkingPickler.dumps(job.task))
+        frame = base.TASK + bytes(ForkingPickler.dumps(job.trial.task))
         try:
             worker = self._pool.idle()
         except _HomeLostError:
             heapq.heappush(self._waiting, (job.index, job))
             return self._start_anew()
+        except OSError as error:
+            return self._on_refusal(job, _Refusal(error.errno or 0))
         worker.start(job)
         if worker.run is not self:
             worker.run = self
@@ -404,11 +403,15 @@ class _Run(Generic[T, R]):
     def _on_unsendable(self, worker: _Worker, text: bytes) -> None:
         if (job := worker.job) is not None:
             reason = text.decode("utf-8", base.TEXT_ERRORS)
-            self._give_up(job, None, ("crashed", reason), n_tries=1)
+            given_up = self._work.lost(
+                job.trial.task, item_id=None, kind="crashed", reason=reason, attempts=1
+            )
+            self._keep(job, given_up)
             worker.job = None
 
-    def _on_memory(self, worker: _Worker, _: bytes) -> None:
-        self._end(worker, "memory", "memory ran out")
+    def _on_memory(self, worker: _Worker, text: bytes) -> None:
+        reason = base.memory_reason(text.decode("utf-8", base.TEXT_ERRORS))
+        self._end(worker, base.MEMORY_KIND, reason)
 
     def _finish(self, worker: _Worker, packed: bytes) -> None:
         if worker.job is not None:
@@ -448,27 +451,13 @@ class _Run(Generic[T, R]):
             raise _not_started(refusal.errno)
 
     def _on_loss(self, job: _Job[T], item_id: str | None, fate: tuple[str, str]) -> None:
-        job.tries[item_id] += 1
-        n_tries = job.tries[item_id]
-        if n_tries < MAX_TRIES:
-            if fate[0] in {"killed", "memory"}:
-                job.n_bytes = self._pool.max_bytes
-        elif item_id is None or not job.is_left(item_id):
-            return self._give_up(job, None, fate, n_tries)
-        elif len(job.original.items) == 1:
-            return self._give_up(job, item_id, fate, n_tries)
-        else:
-            job.lost[item_id] = (*fate, n_tries)
-            job.task = self._work.without(job.original, dict(job.lost))
+        if job.trial.loses(self._work, item_id, *fate):
+            return self._keep(job, job.trial.given_up(self._work))
+        if fate[0] in {"killed", base.MEMORY_KIND}:
+            job.n_bytes = self._pool.max_bytes
         return heapq.heappush(self._waiting, (job.index, job))
 
-    def _give_up(
-        self, job: _Job[T], item_id: str | None, fate: tuple[str, str], n_tries: int
-    ) -> None:
-        kind, reason = fate
-        result = self._work.lost(
-            job.task, item_id=item_id, kind=kind, reason=reason, attempts=n_tries
-        )
+    def _keep(self, job: _Job[T], result: R) -> None:
         self._done[job.index] = bytes(ForkingPickler.dumps(result))
 
     def _start_anew(self) -> None:
@@ -531,11 +520,20 @@ class _Refusal:
     errno: int
 
 
-def _not_started(errno: int) -> TransientError:
+def _not_started(number: int) -> TransientError:
+    is_files = number in {errno.EMFILE, errno.ENFILE}
+    limit = "open files (ulimit -n)" if is_files else "processes (ulimit -u)"
     return TransientError(
-        f"no worker could be started: {os.strerror(errno)}",
-        hint="raise the limit on processes (ulimit -u), or run --engine serial",
+        f"no worker could be started: {os.strerror(number)}",
+        hint=f"raise the limit on {limit}, or run --engine serial",
     )
+
+
+def _leave_files_free() -> None:
+    """See that the caller can still open files beside one more worker's connection."""
+    with ExitStack() as opened:
+        for _ in range(SPARE_FILES):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
 class _Home(Protocol):

@@ -77,7 +77,9 @@ def _leave(status: int) -> NoReturn:
 
 def _import_all(names: Iterable[str]) -> None:
     for name in names:
-        with suppress(ImportError):  # the work will say it again, with a traceback
+        # A library that is not there, of which a package is only the half, is an OSError. The work
+        # will say it again, with a traceback, if it needs it.
+        with suppress(ImportError, OSError):
             importlib.import_module(name)
     _spare_pandas()
 
@@ -329,7 +331,7 @@ class _Worker:
             self.send(base.STARTED)
             self._send_result(work(task, self.note))
         if isinstance(working.error, MemoryError):
-            self.send(base.MEMORY)
+            self._send_memory(working.error)
         elif working.error is not None:
             self.send(base.RAISED, _pack_error(working.error))
 
@@ -339,10 +341,13 @@ class _Worker:
         if packing.error is None:
             self.send(base.RESULT, frame)
         elif isinstance(packing.error, MemoryError):
-            self.send(base.MEMORY)
+            self._send_memory(packing.error)
         else:
             reason = f"its result can't be sent: {type(packing.error).__name__}: {packing.error}"
             self.send(base.UNSENDABLE, reason.encode("utf-8", base.TEXT_ERRORS))
+
+    def _send_memory(self, error: MemoryError) -> None:
+        self.send(base.MEMORY, str(error).encode("utf-8", base.TEXT_ERRORS))
 
     def note(self, item_id: str) -> None:
         """Tell the pool which item is at work."""

@@ -5,6 +5,7 @@ Rules
 - A task writes its files below its own folder and nowhere else; it can be run twice.
 - An item's own error becomes a Failure; the other items of the task go on.
 - What is wrong with the call or the disk (UsageError, SpaceError, TransientError) ends the run.
+- Where memory runs out the engine decides: it tries the item once more, then goes on without it.
 - Everything that comes back can be written as JSON: it goes into the journal as it is.
 """
 
@@ -171,7 +172,7 @@ class Job:
         """Turn the error of one item into its Failure; end the run for what is no item's fault."""
         try:
             yield
-        except FATAL:
+        except (*FATAL, MemoryError):  # the engine tries again, with less beside it
             raise
         except OSError as error:
             self._storage(error)
@@ -265,9 +266,8 @@ def failure(item: Item, stage: str, error: Exception, *, folder: str = "") -> Fa
     message, trace = _message(item, error)
     for top in (item.root, folder):
         message = message.replace(f"{top}/", "") if top else message
-    retryable = isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno in {errno.EIO, errno.ETIMEDOUT, errno.ESTALE}
-    )
+    passing = {errno.EIO, errno.ETIMEDOUT, errno.ESTALE}
+    retryable = isinstance(error, OSError) and error.errno in passing
     hint = error.hint if isinstance(error, MmprepError) else None
     return Failure(
         item.id,
@@ -287,8 +287,6 @@ def _message(item: Item, error: Exception) -> tuple[str, str | None]:
         return str(error), None
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or item.source}: {error.strerror}", None
-    if isinstance(error, MemoryError):
-        return f"out of memory: {error}", None
     trace = "".join(traceback.format_exception(error))
     return f"{type(error).__name__}: {error} (a bug in mmprep: MMPREP_DEBUG=1 shows where)", trace
 

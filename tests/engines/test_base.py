@@ -22,6 +22,18 @@ def test_serial_takes_a_task_only_when_asked():
     assert len(taken) == 1
 
 
+def test_serial_leaves_out_the_item_at_which_memory_runs_out_twice():
+    tasks = [works.named("a", "bad", "b"), works.named("bad"), *works.tasks(1)]
+    some, none, rest = base.serial(works.ItemWork(works.raise_memory), tasks)
+    assert (some.values, none.values, rest.values) == (("a", "b"), (), ("t0/0",))
+    assert some.lost == none.lost == {"bad": ("memory", "memory ran out", 2)}
+
+
+def test_serial_gives_a_task_up_where_memory_runs_out_before_any_item():
+    (result,) = base.serial(works.SilentWork(works.raise_memory), [works.named("bad", "a")])
+    assert result.lost == {None: ("memory", "memory ran out", 2)}
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

@@ -20,6 +20,7 @@ import pytest
 from mmprep.engines import base, pool
 from mmprep.engines.pool import Pool
 from mmprep.errors import TransientError
+from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
 from tests.engines import works
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +95,11 @@ def test_tasks_run_together_when_their_memory_fits(memory_bytes, expected):
     tasks = [works.Task(f"{k}", (works.Item("i"),), memory_bytes) for k in range(4)]
     results = run(works.spans, tasks, jobs=4, max_bytes_in_flight=100)
     assert (overlaps(results) > 0) is expected
+
+
+@pytest.mark.parametrize("jobs", [1, 64])
+def test_as_many_common_tasks_fit_as_there_are_workers(jobs):
+    assert light(jobs).max_bytes >= jobs * DEFAULT_MEMORY_BYTES
 
 
 def test_large_results_pass():
@@ -300,6 +306,23 @@ def test_map_ends_when_no_worker_can_be_started(monkeypatch):
         run(works.echo, works.tasks(2))
 
 
+def refuse_files(*_, **__):
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def test_map_goes_on_with_the_workers_that_leave_files_to_open(monkeypatch):
+    monkeypatch.setattr(pool, "_leave_files_free", refuse_files)
+    results = run(works.slow_pid, works.tasks(6), jobs=4)
+    assert len({result.values for result in results}) == 1
+
+
+def test_map_ends_when_no_connection_can_be_opened(monkeypatch):
+    monkeypatch.setattr(pool, "Pipe", refuse_files)
+    with pytest.raises(TransientError, match="Too many open files") as caught:
+        run(works.echo, works.tasks(2))
+    assert "ulimit -n" in caught.value.hint
+
+
 # --- errors that escape
 
 
@@ -359,6 +382,13 @@ def test_workers_have_loaded_what_is_asked_for_and_pass_over_what_is_missing():
     assert result.values[0][1]
 
 
+def test_workers_pass_over_a_module_whose_library_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_a_package.py").write_text("raise OSError('no such library')")
+    monkeypatch.syspath_prepend(tmp_path)  # the workers take over the search path
+    (result,) = run(works.echo, works.tasks(1), preload=("half_a_package",))
+    assert result.values == ("t0/0",)
+
+
 def test_workers_can_run_programs():
     (result,) = run(works.shell, works.tasks(1))
     assert result.values[0].strip() == b"1"
@@ -401,6 +431,26 @@ def test_script_without_main_guard_runs_once_and_its_stdout_is_its_own(tmp_path)
     out, err = process.communicate(timeout=30)
     assert out.split() == ["once", "t0/0", "t1/0"]
     assert err.replace("\n", "") == "printed by the worker" * 2
+
+
+FEW_FILES = (
+    """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+"""
+    + HEAD
+    + """
+with Pool(40, preload=()) as pool:
+    for result in pool.map(works.ItemWork(works.slow_pid), works.tasks(60)):
+        open(__file__), open(__file__)
+print("done")
+"""
+)
+
+
+def test_pool_leaves_files_to_open_to_its_caller(tmp_path):
+    out, err = script(tmp_path, FEW_FILES).communicate(timeout=60)
+    assert (out.strip(), err) == ("done", "")
 
 
 POOR = """

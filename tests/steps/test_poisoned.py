@@ -33,7 +33,7 @@ def test_poisoned_files_are_named_after_two_tries(out):
         "hang": ("timeout", 2, True),
         "kill": ("killed", 2, True),
         "leave": ("crashed", 2, True),
-        "starve": ("MemoryError", 1, True),
+        "starve": ("memory", 2, True),
     }
 
 
