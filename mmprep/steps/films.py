@@ -51,6 +51,8 @@ def with_stamps(frames: Stream, scan: VideoTrack) -> Stream:
 
 def track(scan: VideoTrack) -> Facts:
     """Describe a track by what its packets say."""
+    frames = stream("", scan)
+    drops = align.find_drops(frames.values, frames.stamps_ns, scan.nominal_rate_hz)
     return {
         "codec": scan.codec,
         "width": scan.width,
@@ -62,6 +64,7 @@ def track(scan: VideoTrack) -> Facts:
         "n_packets": scan.n_frames,
         "n_damaged": int((scan.damaged & ~scan.discarded).sum()),
         "n_outside_edits": int(scan.discarded.sum()),
+        "n_dropped": None if drops is None else drops.n_dropped,
     }
 
 
@@ -160,11 +163,6 @@ def log(logged: align.Logged | None, ranks: IntArray) -> Facts | None:
         "n_beyond": logged.n_beyond,
         "n_repeated": logged.n_repeated,
     }
-
-
-def drops_of(frames: Stream, times_ns: IntArray) -> align.Drops | None:
-    """Find the dropped frames of a stream of ranks."""
-    return align.find_drops(frames.values, times_ns, frames.nominal_rate_hz)
 
 
 # What is worth saying of the videos of a session, given their facts in `sync/` ------------------

@@ -179,13 +179,10 @@ def _track(path: Path, track: media.Track, *, decodes: bool, alone: bool) -> Fac
 
 def _video_stream(path: Path, number: int, *, decodes: bool) -> Facts:
     scan = media.scan_video(path, track=number)
-    stream = films.stream("video", scan)
-    drops = films.drops_of(stream, stream.stamps_ns)
     facts = {
-        **_measured(stream),
+        **_measured(films.stream("video", scan)),
         **films.track(scan),
         "n_decoded": None,
-        "n_dropped": None if drops is None else drops.n_dropped,
         "n_frozen": None,
         "start_s": scan.start_s,
         "duration_s": scan.duration_s,

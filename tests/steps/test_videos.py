@@ -190,6 +190,8 @@ def test_dropped_frames_are_counted_by_inspect_and_said_by_align(mmprep, tmp_pat
     stamps = [40 * k for k in range(100) if k not in {10, 11, 50}]
     path = film(tmp_path / "v.mkv", stamps)
     assert inspect(str(path))["streams"][0]["n_dropped"] == 3
+    record = converted(path, tmp_path / "c")
+    assert record.streams["video"].extra["track"]["n_dropped"] == 3
     done = mmprep("align", "--video", path, "-o", tmp_path / "out", "--engine", "serial")
     assert "note: session: video: 3 frames never came, see `dropped` in sync/" in done.err
     assert [hole["after"] for hole in video_in(tmp_path / "out")["dropped"]] == [9, 47]
