@@ -199,11 +199,17 @@ def heads_of(stamps: IntArray | FloatArray) -> IntArray:
     return np.arange(stamps.size) if chunks is None else chunks
 
 
+def rows_a_chunk(stamps: IntArray | FloatArray) -> int:
+    """Count the rows that are stamped by one arrival, 1 where there are no chunks."""
+    chunks = _chunks(stamps)
+    return 1 if chunks is None else max(stamps.size // chunks.size, 1)
+
+
 def _chunks(stamps: IntArray | FloatArray) -> IntArray | None:
     """Find the rows at which chunks begin; None where there are no chunks."""
     step = np.diff(stamps)
     middle = float(np.median(step)) if step.size else 0.0
-    at = np.flatnonzero(_off(step, middle) > _ALIKE * middle)
+    at = np.flatnonzero(distances(step, middle) > _ALIKE * middle)
     if not (middle > 0 and 2 < at.size <= (step.size + 1) / 2):
         return None
     rows = np.diff(at)
@@ -215,13 +221,13 @@ def _chunks(stamps: IntArray | FloatArray) -> IntArray | None:
     return np.append(0, at + 1) if chunk > 1 and is_even and is_dense and is_free else None
 
 
-def _off(values: IntArray | FloatArray, middle: float) -> FloatArray:
-    """Give the distances of values from a middle; of long streams each array counts."""
+def distances(values: IntArray | FloatArray, middle: float) -> FloatArray:
+    """Give |values - middle| in one new array; of long streams each array counts."""
     off: FloatArray = values - np.float64(middle)
     return np.abs(off, out=off)
 
 
-def _median(values: IntArray | FloatArray) -> float:
+def median_of(values: IntArray | FloatArray) -> float:
     """Give the median of values that nobody needs again: they lose their order."""
     return float(np.median(values, overwrite_input=True))
 
@@ -274,9 +280,9 @@ def _scatter(
     stamps: IntArray | FloatArray, heads: IntArray | None, period: float, lag: int
 ) -> float:
     if heads is None:
-        return _MAD * _median(_off(stamps[lag:] - stamps[:-lag], period * lag))
+        return _MAD * median_of(distances(stamps[lag:] - stamps[:-lag], period * lag))
     rows, step = heads[lag:] - heads[:-lag], stamps[heads[lag:]] - stamps[heads[:-lag]]
-    return _MAD * _median(np.abs(step - period * rows))
+    return _MAD * median_of(np.abs(step - period * rows))
 
 
 def _single_step(stamps: IntArray | FloatArray) -> float:
@@ -292,7 +298,7 @@ def _mean_step(stamps: IntArray | FloatArray, rows: IntArray | None) -> float:
         return math.nan
     single = step.astype(np.float64, copy=False) if rows is None else step / rows
     middle = float(np.median(single))
-    if not (middle > 0 and _median(_off(single, middle)) <= middle / 4):
+    if not (middle > 0 and median_of(distances(single, middle)) <= middle / 4):
         return math.nan
     inside = (single > middle / 2) & (single < middle * 1.5)
     n_rows = inside.sum() if rows is None else rows[inside].sum()
@@ -303,7 +309,7 @@ def _lag_step(stamps: IntArray | FloatArray) -> float:
     if stamps.size < 2:
         return math.nan
     lag = min(_LAG, max(stamps.size // 4, 1))
-    period = _median(stamps[lag:] - stamps[:-lag]) / lag
+    period = median_of(stamps[lag:] - stamps[:-lag]) / lag
     return period if period > 0 else math.nan
 
 

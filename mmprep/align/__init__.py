@@ -22,7 +22,7 @@ from mmprep.align.events import PlacedEvents, place_events
 from mmprep.align.framelog import NO_TIME, Logged, read_log
 from mmprep.align.ledger import Accounting, Ledger
 from mmprep.align.methods import METHODS, Aligned, default_method, resample
-from mmprep.align.order import UNREADABLE
+from mmprep.align.order import UNREADABLE, usable
 from mmprep.align.repaired import Repaired, Repairs, regular, regular_data, repair
 from mmprep.align.windows import (
     COVERS,
@@ -64,4 +64,5 @@ __all__ = [
     "regular_data",
     "repair",
     "resample",
+    "usable",
 ]

@@ -53,7 +53,7 @@ class StampAxis:
     stamps_s: FloatArray
 
     def __post_init__(self) -> None:
-        if np.any(np.diff(self.stamps_s) <= 0):
+        if np.any(self.stamps_s[1:] <= self.stamps_s[:-1]):
             raise DataError("stamps must increase strictly")
         self.stamps_s.setflags(write=False)
 

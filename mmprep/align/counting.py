@@ -19,8 +19,9 @@ from mmprep.timebase import (
     FloatArray,
     IntArray,
     bursts_of,
-    heads_of,
     lateness_of,
+    median_of,
+    rows_a_chunk,
     scatter_of,
 )
 
@@ -70,23 +71,32 @@ def count(stamps: FloatArray, period: float) -> Counted:
     """
     counted = _counted(stamps, period)
     for _ in range(_RECOUNTS):
-        before, counted = counted, _counted(stamps, counted.period_s)
-        if np.array_equal(before.index, counted.index):
+        before, period = _holes(counted.index), counted.period_s
+        del counted  # two at once are too much of a long stream
+        counted = _counted(stamps, period)
+        if np.array_equal(before, _holes(counted.index)):
             break
     return counted
+
+
+def _holes(index: IntArray) -> IntArray:
+    """Give the rows before lost samples, and the steps that they take, [shape=(2, k)]."""
+    step = np.diff(index)
+    at = np.flatnonzero(step != 1)
+    return np.stack([at, step[at]])
 
 
 def _counted(stamps: FloatArray, period: float) -> Counted:
     step = np.diff(stamps)
     scatter = scatter_of(stamps, period)
     packet = _packet_rows(stamps, step, period)
-    chunk = max(stamps.size // heads_of(stamps).size, 1)
-    advance, doubt = np.ones(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
+    chunk = rows_a_chunk(stamps)
+    index, doubt = np.ones(stamps.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
+    index[0], advance = 0, index[1:]
     window = 0
-    level = stamps - period * np.arange(stamps.size)
     if packet == 1 and scatter <= SCATTERED * period:
         at = np.flatnonzero(step > _GAP * period)
-        lost = _level_steps(level, at) / period
+        lost = _level_steps(stamps, period, at) / period
         whole = np.maximum(np.rint(lost), 0)
         advance[at] += whole.astype(np.int64)
         doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
@@ -97,7 +107,8 @@ def _counted(stamps: FloatArray, period: float) -> Counted:
         least = 0.6 if packet > 1 else max(0.6, _SURE * late * (chunk / window) ** 0.5)
         advance += _lost_in_scatter(stamps, period, window, packet, least)
         doubt = advance > MAX_HOLE
-    index = np.concatenate([[0], np.cumsum(advance)])
+    n_unsure = int((advance > 1).sum()) if window else 0
+    np.cumsum(index, out=index)
     bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
     return Counted(
         index,
@@ -106,7 +117,7 @@ def _counted(stamps: FloatArray, period: float) -> Counted:
         packet,
         chunk,
         scatter,
-        n_unsure=int((advance > 1).sum()) if window else 0,
+        n_unsure=n_unsure,
         window=window,
     )
 
@@ -152,31 +163,28 @@ def _packet_rows(stamps: FloatArray, step: FloatArray, period: float) -> int:
     return int(np.median(np.diff(begin))) if begin.size > 2 else 1
 
 
-def _level_steps(level: FloatArray, at: IntArray, rows: int = 16) -> FloatArray:
-    """Measure by how much the level stays raised behind each of some intervals.
+def _level_steps(stamps: FloatArray, period: float, at: IntArray, rows: int = 16) -> FloatArray:
+    """Measure by how much stamps stay late behind each of some intervals.
 
     Returns
     -------
     [shape=at.shape, float64, s]
-        Median of up to `rows` levels behind the interval less that of those before it; windows
-        end at the neighbouring intervals.
+        Median of up to `rows` levels (stamps less row times period) behind the interval less that
+        of those before it; windows end at the neighbouring intervals.
     """
     if at.size == 0:
         return np.zeros(0)
-    ahead = np.minimum(np.append(at[1:], level.size - 1) - at, rows)
+
+    def levels(row: IntArray) -> FloatArray:
+        row = np.clip(row, 0, stamps.size - 1)
+        return np.asarray(stamps[row] - period * row)
+
+    ahead = np.minimum(np.append(at[1:], stamps.size - 1) - at, rows)
     behind = np.minimum(at - np.append(-1, at[:-1]), rows)
     offsets = np.arange(rows)
-    after = np.where(
-        offsets < ahead[:, None], level.take(_clip(at[:, None] + 1 + offsets, level)), np.inf
-    )
-    before = np.where(
-        offsets < behind[:, None], level.take(_clip(at[:, None] - offsets, level)), np.inf
-    )
+    after = np.where(offsets < ahead[:, None], levels(at[:, None] + 1 + offsets), np.inf)
+    before = np.where(offsets < behind[:, None], levels(at[:, None] - offsets), np.inf)
     return _row_medians(after, ahead) - _row_medians(before, behind)
-
-
-def _clip(index: IntArray, level: FloatArray) -> IntArray:
-    return np.clip(index, 0, level.size - 1)
 
 
 def _row_medians(values: FloatArray, count: IntArray) -> FloatArray:
@@ -236,6 +244,12 @@ def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
     return np.asarray(filtered[behind] - filtered[before])
 
 
+def level_of(stamps: FloatArray, counted: Counted) -> FloatArray:
+    """Give the stamps less what the counter says, in one new array."""
+    level = np.multiply(counted.index, counted.period_s, dtype=np.float64)
+    return np.subtract(stamps, level, out=level)
+
+
 def period_over(stamps: FloatArray, index: IntArray, bounds: IntArray, period: float) -> float:
     """Measure the period over the longest stretch: median slope between its halves."""
     longest = int(np.argmax(np.diff(bounds)))
@@ -244,4 +258,5 @@ def period_over(stamps: FloatArray, index: IntArray, bounds: IntArray, period: f
     if half < MIN_ROWS // 2:
         return period
     rise = stamps[low + half : high] - stamps[low : high - half]
-    return float(np.median(rise / (index[low + half : high] - index[low : high - half])))
+    rise /= index[low + half : high] - index[low : high - half]
+    return median_of(rise)

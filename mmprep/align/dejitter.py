@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmprep.align.counting import MIN_ROWS, SCATTERED, Counted, count
+from mmprep.align.counting import MIN_ROWS, SCATTERED, Counted, count, level_of
 from mmprep.align.evenly import Doubt, Laid, lay
-from mmprep.timebase import FloatArray, IntArray
+from mmprep.timebase import FloatArray, IntArray, distances, median_of, pieces
 
 RATE_TOLERANCE = 0.01
 MAX_SKEW = 300e-6
@@ -97,7 +97,7 @@ def dejitter(
         return Refusal(f"{stamps_s.size} rows are too few for a line")
     if not period_s > 0:
         return Refusal("no period can be measured")
-    if nominal_s is not None and np.median(np.diff(stamps_s)) < period_s / 2:
+    if nominal_s is not None and median_of(np.diff(stamps_s)) < period_s / 2:
         period_s = nominal_s  # bursts say little about the period
     counted = count(stamps_s, period_s)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
@@ -138,14 +138,16 @@ def _uncounted(stamps: FloatArray, counted: Counted) -> str | None:
 
 def _unsafe(laid: Laid, stamps: FloatArray, counted: Counted, max_move_s: float) -> str | None:
     """Say why fitted times can't be used, or None."""
-    moved = float(np.abs(laid.seconds - stamps).max())
+    moved = max(
+        float(np.abs(laid.seconds[part] - stamps[part]).max()) for part in pieces(stamps.size)
+    )
     if moved > max_move_s:
         return f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s"
     stretch = np.searchsorted(counted.index[counted.bounds[1:-1]], laid.knot_index, side="right")
     inside = np.diff(stretch) == 0
     step = (np.diff(laid.knot_s) / np.diff(laid.knot_index))[inside]
     gain = step / _period(laid, counted) - 1
-    if np.abs(gain).max(initial=0.0) > MAX_SKEW or np.any(np.diff(laid.seconds) <= 0):
+    if np.abs(gain).max(initial=0.0) > MAX_SKEW or np.any(laid.seconds[1:] <= laid.seconds[:-1]):
         return "lost samples can't be counted with certainty"
     return None
 
@@ -157,10 +159,8 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
         return f"the measured rate {1 / period:.6g} Hz is not the nominal {1 / nominal:.6g} Hz"
     if nominal is None and counted.packet == 1 and counted.scatter_s > _UNNAMED * period:
         return "intervals differ too much, and no rate is named"
-    level = stamps - period * counted.index
-    step = np.diff(level)
-    step = np.delete(step, counted.bounds[1:-1] - 1)
-    if counted.scatter_s <= SCATTERED * period and np.mean(np.abs(step) < 0.35 * period) < 0.9:
+    level = level_of(stamps, counted)
+    if counted.scatter_s <= SCATTERED * period and _share_alike(level, counted) < 0.9:
         return "intervals differ too much"
     together = max(counted.packet, counted.chunk)
     near, far = 16 * together, min(1024 * together, max(level.size // 4, 1))
@@ -172,5 +172,12 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
     return None
 
 
+def _share_alike(level: FloatArray, counted: Counted) -> float:
+    """Give the share of steps inside stretches that are one period, give or take a third."""
+    step = distances(np.diff(level), 0.0)
+    step = np.delete(step, counted.bounds[1:-1] - 1) if counted.bounds.size > 2 else step
+    return float(np.mean(step < 0.35 * counted.period_s))
+
+
 def _spread(values: FloatArray) -> float:
-    return _MAD * float(np.median(np.abs(values - np.median(values))))
+    return _MAD * median_of(distances(values, float(np.median(values))))

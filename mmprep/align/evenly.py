@@ -23,16 +23,16 @@ Robson, Whitlock, "Estimation of a truncation point", Biometrika 51 (1964).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from mmprep.align.counting import Counted, period_over
+from mmprep.align.counting import Counted, level_of, period_over
 from mmprep.clock import Rows, evidence, robust_curve
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, median_of, pieces
 
 WALKS = tuple(math.pow(10, power) for power in range(-19, -10))
 """Walks of a counter's rate: what is faster is the lateness of stamps, not the device."""
@@ -126,7 +126,7 @@ def lay(
     levels = _LEVELS[estimate]
     if estimate == "envelope" and max(counted.packet, counted.chunk) > 1:
         levels = _lowest  # rows that arrive together are no delays of their own
-    level_s, variance = levels(_above(stamps_s, counted), blocks.starts, step_s)
+    level_s, variance = levels(level_of(stamps_s, counted), blocks.starts, step_s)
     if estimate == "mean":
         variance = variance * _excess(level_s, variance, blocks.stretch)
     variance = variance + _NOISE_S**2
@@ -136,18 +136,13 @@ def lay(
     own_s = stamps_s - drift_s
     period_s = period_over(own_s, counted.index, counted.bounds, counted.period_s)
     paced = replace(counted, period_s=period_s)
-    level_s, _ = levels(_above(own_s, paced), blocks.starts, step_s)
+    level_s, _ = levels(level_of(own_s, paced), blocks.starts, step_s)
     device = _Counter(own_s, paced, blocks, level_s, variance, estimate)
     share = 1 / (1 + math.exp(min(session.evidence - device.evidence, 700.0)))
     if share < _LITTLE:
         return session.laid(doubt)
     mapped = _mapped(device.laid(None), own_s, drift_s, doubt)
     return mapped if share > 1 - _LITTLE else _mixture(session.laid(doubt), mapped, share)
-
-
-def _above(stamps_s: FloatArray, counted: Counted) -> FloatArray:
-    """Give the stamps less what the counter says."""
-    return stamps_s - counted.period_s * counted.index
 
 
 class _Blocks(NamedTuple):
@@ -202,8 +197,7 @@ class _Counter(NamedTuple):
         offset_s, sigma_s = smooth.offset_s + self._anchors, np.sqrt(smooth.offset_var)
         counted, centre = self.counted, self.blocks.centre
         return Laid(
-            counted.period_s * counted.index
-            + _through(self.blocks, counted, offset_s, smooth.drift),
+            _through(self.blocks, counted, offset_s, smooth.drift),
             centre,
             counted.period_s * centre + offset_s,
             sigma_s,
@@ -241,24 +235,32 @@ class _Counter(NamedTuple):
 def _through(
     blocks: _Blocks, counted: Counted, offset_s: FloatArray, drift: FloatArray
 ) -> FloatArray:
-    """Give the offset at each row: cubic between the centres of blocks, straight on beyond."""
-    block = np.repeat(np.arange(blocks.starts.size), blocks.n_rows)
-    since_s = (counted.index - blocks.centre[block]) * counted.period_s
-    left = np.where(since_s < 0, block - 1, block)
-    right = np.minimum(left + 1, block[-1])
-    inside = (left >= 0) & (right > left)
-    inside &= blocks.stretch[left] == blocks.stretch[right]
-    offset = offset_s[block] + drift[block] * since_s
-    left, right = left[inside], right[inside]
-    width = blocks.centre[right] - blocks.centre[left]
-    part = (counted.index[inside] - blocks.centre[left]) / width
-    rest = 1 - part
-    offset[inside] = (
-        offset_s[left]
-        + part * part * (3 - 2 * part) * (offset_s[right] - offset_s[left])
-        + width * counted.period_s * part * rest * (rest * drift[left] - part * drift[right])
-    )
-    return offset
+    """Give the time of each row: the counter's, and its offset.
+
+    The offset is cubic between the centres of blocks, straight on beyond.
+    """
+    seconds = np.empty(counted.index.size)
+    for rows in pieces(seconds.size):
+        row = np.arange(rows.start, min(rows.stop, seconds.size))
+        block = np.searchsorted(blocks.starts, row, side="right") - 1
+        index = counted.index[rows]
+        since_s = (index - blocks.centre[block]) * counted.period_s
+        left = np.where(since_s < 0, block - 1, block)
+        right = np.minimum(left + 1, blocks.starts.size - 1)
+        inside = (left >= 0) & (right > left)
+        inside &= blocks.stretch[left] == blocks.stretch[right]
+        offset = offset_s[block] + drift[block] * since_s
+        left, right = left[inside], right[inside]
+        width = blocks.centre[right] - blocks.centre[left]
+        part = (index[inside] - blocks.centre[left]) / width
+        rest = 1 - part
+        offset[inside] = (
+            offset_s[left]
+            + part * part * (3 - 2 * part) * (offset_s[right] - offset_s[left])
+            + width * counted.period_s * part * rest * (rest * drift[left] - part * drift[right])
+        )
+        seconds[rows] = counted.period_s * index + offset
+    return seconds
 
 
 def _wandering(blocks: _Blocks, offset_s: FloatArray, sigma_s: FloatArray) -> BoolArray:
@@ -276,13 +278,23 @@ def _wandering(blocks: _Blocks, offset_s: FloatArray, sigma_s: FloatArray) -> Bo
 
 def _mapped(laid: Laid, own_s: FloatArray, drift_s: FloatArray, doubt: Doubt | None) -> Laid:
     """Take times on the device's own clock to the session clock by the map of the stamps."""
-    known, at = np.unique(own_s, return_index=True)
-    seconds = laid.seconds + np.interp(laid.seconds, known, drift_s[at])
-    knot_s = laid.knot_s + np.interp(laid.knot_s, known, drift_s[at])
+    known, drift_s = _rising(own_s, drift_s)
+    seconds = np.empty_like(laid.seconds)
+    for rows in pieces(seconds.size):
+        seconds[rows] = laid.seconds[rows] + np.interp(laid.seconds[rows], known, drift_s)
+    knot_s = laid.knot_s + np.interp(laid.knot_s, known, drift_s)
     sigma_s = laid.sigma_s
     if doubt is not None:
         sigma_s = np.hypot(sigma_s, np.interp(knot_s, doubt.seconds, doubt.sigma_s))
     return replace(laid, seconds=seconds, knot_s=knot_s, sigma_s=sigma_s)
+
+
+def _rising(at: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Put places in order, each once, with their values."""
+    if np.all(at[1:] > at[:-1]):
+        return at, values
+    known, first = np.unique(at, return_index=True)
+    return known, values[first]
 
 
 def _mixture(session: Laid, device: Laid, share: float) -> Laid:
@@ -302,26 +314,52 @@ def _mixture(session: Laid, device: Laid, share: float) -> Laid:
 # Levels -------------------------------------------------------------------------------------------
 
 
+# Each gives the levels of blocks and their variance, and has the rows' levels for its own.
 _Levels = tuple[FloatArray, FloatArray]
 
 
 def _means(level: FloatArray, starts: IntArray, step_s: float) -> _Levels:
     """Average what is within 4 sigma of each block's median."""
     del step_s
-    size = np.diff(np.append(starts, level.size))
-    off = level - np.repeat(_medians(level, starts, size), size)
-    kept = np.abs(off) <= _CLIP * _MAD * float(np.median(np.abs(off)))
-    count = np.maximum(np.add.reduceat(kept.astype(np.float64), starts), 1.0)
-    shift = np.add.reduceat(np.where(kept, off, 0.0), starts) / count
-    noise = float(np.mean((off - np.repeat(shift, size))[kept] ** 2))
-    return level[starts] - off[starts] + shift, noise / count
+    off, first = level, level[starts]
+    for group in _groups(starts, level.size):
+        off[group.rows] -= np.repeat(_medians(off[group.rows], group), group.size)
+    limit = _CLIP * _MAD * median_of(np.abs(off))
+    shift, count, square = np.empty(starts.size), np.empty(starts.size), 0.0
+    for group in _groups(starts, level.size):
+        part, blocks = off[group.rows], group.blocks
+        kept = np.abs(part) <= limit
+        count[blocks] = np.add.reduceat(kept.astype(np.float64), group.starts)
+        total = np.add.reduceat(np.where(kept, part, 0.0), group.starts)
+        shift[blocks] = total / np.maximum(count[blocks], 1.0)
+        square += float(np.sum((part - np.repeat(shift[blocks], group.size))[kept] ** 2))
+    noise = square / max(float(count.sum()), 1.0)
+    return first - off[starts] + shift, noise / np.maximum(count, 1.0)
 
 
-def _medians(level: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
-    medians = np.empty(starts.size)
-    for size in np.unique(sizes):  # two or three, but for lost samples
-        alike = sizes == size
-        medians[alike] = np.median(level[starts[alike, None] + np.arange(size)], axis=1)
+class _Group(NamedTuple):
+    """Some neighbouring blocks, and their rows; first rows are counted from the group's."""
+
+    blocks: slice
+    rows: slice
+    starts: IntArray
+    size: IntArray
+
+
+def _groups(starts: IntArray, n_rows: int) -> Iterator[_Group]:
+    """Go through blocks a piece at a time."""
+    cuts = np.searchsorted(starts, [part.start for part in pieces(n_rows)])
+    for low, high in pairwise(np.unique([*cuts, starts.size]).tolist()):
+        edges = np.append(starts[low:high], starts[high] if high < starts.size else n_rows)
+        rows = slice(int(edges[0]), int(edges[-1]))
+        yield _Group(slice(low, high), rows, edges[:-1] - edges[0], np.diff(edges))
+
+
+def _medians(level: FloatArray, group: _Group) -> FloatArray:
+    medians = np.empty(group.starts.size)
+    for size in np.unique(group.size):  # two or three, but for lost samples
+        alike = group.size == size
+        medians[alike] = np.median(level[group.starts[alike, None] + np.arange(size)], axis=1)
     return medians
 
 
@@ -334,10 +372,11 @@ def _lowest(level: FloatArray, starts: IntArray, step_s: float) -> _Levels:
 def _edges(level: FloatArray, starts: IntArray, step_s: float) -> _Levels:
     """Find the edge that delays begin at: one more step like that between the lowest two."""
     del step_s
-    size = np.diff(np.append(starts, level.size))
     lowest = np.minimum.reduceat(level, starts)
-    above = np.where(level > np.repeat(lowest, size), level, np.inf)
-    second = np.minimum.reduceat(above, starts)
+    for group in _groups(starts, level.size):
+        part = level[group.rows]
+        part[part <= np.repeat(lowest[group.blocks], group.size)] = np.inf
+    second = np.minimum.reduceat(level, starts)
     edge = np.where(np.isfinite(second), 2 * lowest - second, lowest)
     return edge, _spread(edge)
 
@@ -377,12 +416,15 @@ def _choose_estimate(stamps_s: FloatArray, counted: Counted, step_s: float) -> s
         return "cut"
     if counted.packet > 1:
         return "envelope"
-    level = stamps_s - counted.period_s * counted.index
+    level = level_of(stamps_s, counted)
     rows = min(max(int(4.0 / counted.period_s), 64), level.size)
     n_blocks = level.size // rows
-    blocks = level[: n_blocks * rows].reshape(n_blocks, rows)
-    detrended = (blocks - np.median(blocks, axis=1, keepdims=True)).ravel()
-    return "envelope" if _is_delay(detrended) else "mean"
+    level = level[: n_blocks * rows]
+    blocks = level.reshape(n_blocks, rows)
+    for part in pieces(n_blocks * rows):
+        some = blocks[part.start // rows : part.stop // rows]
+        some -= np.median(some, axis=1, keepdims=True)
+    return "envelope" if _is_delay(level) else "mean"
 
 
 def _is_delay(values: FloatArray) -> bool:
@@ -393,5 +435,5 @@ def _is_delay(values: FloatArray) -> bool:
     """
     if values.size < 1000:
         return False
-    edge, low, high = np.percentile(values, [1, 25, 75])
+    edge, low, high = np.percentile(values, [1, 25, 75], overwrite_input=True)
     return bool(high > -1.35 * low and edge > 2.4 * low)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,8 +49,8 @@ class Order:
 
     Parameters
     ----------
-    rows : [shape=(n_kept,), int64]
-        Row numbers in the stream.
+    kept : [shape=(n_kept,), int64], optional
+        Row numbers in the stream; None where all rows are kept as they came.
     stamps_ns : [shape=(n_kept,), int64, ns]
         Their stamps; of shifted rows the repaired ones. Rising, apart from scatter.
     n_corrupt, n_duplicate, n_shifted, n_late : int
@@ -59,13 +59,22 @@ class Order:
         Equal stamps stand for several samples each.
     """
 
-    rows: IntArray
+    kept: IntArray | None
     stamps_ns: IntArray
     n_corrupt: int
     n_duplicate: int
     n_shifted: int
     n_late: int
     in_packets: bool
+
+    @property
+    def rows(self) -> IntArray:
+        """Row numbers in the stream, [shape=(n_kept,), int64]."""
+        return np.arange(self.stamps_ns.size) if self.kept is None else self.kept
+
+    def of(self, values: IntArray) -> IntArray:
+        """Give what each row has, [shape=(n,)], in the order of the rows kept."""
+        return values if self.kept is None else values[self.kept]
 
 
 def in_order(
@@ -85,19 +94,20 @@ def in_order(
     Returns
     -------
     Order
-        With n = rows.size + n_corrupt + n_duplicate.
+        With n = n_kept + n_corrupt + n_duplicate.
     """
     readable = stamps_ns != UNREADABLE
     if unreadable is not None:
         readable &= ~unreadable
-    rows = np.flatnonzero(readable)
-    straight = _straighten(stamps_ns[rows], period_ns)
-    rows, stamps = rows[straight.rows], straight.stamps_ns
+    kept = None if readable.all() else np.flatnonzero(readable)
+    straight = _straighten(stamps_ns if kept is None else stamps_ns[kept], period_ns)
+    stamps = straight.stamps_ns
     keep, in_packets = _first_of_repeats(stamps, period_ns)
+    kept = _taken(_taken(kept, straight.rows), None if keep.all() else np.flatnonzero(keep))
     return Order(
-        rows=rows[keep],
-        stamps_ns=stamps[keep],
-        n_corrupt=int(stamps_ns.size - rows.size),
+        kept=kept,
+        stamps_ns=stamps if keep.all() else stamps[keep],
+        n_corrupt=int(stamps_ns.size - stamps.size),
         n_duplicate=int(keep.size - keep.sum()),
         n_shifted=straight.n_shifted,
         n_late=straight.n_late,
@@ -105,9 +115,38 @@ def in_order(
     )
 
 
+def usable(stamps_ns: IntArray) -> IntArray:
+    """Leave out the stamps that could not be read."""
+    readable = stamps_ns != UNREADABLE
+    return stamps_ns if readable.all() else stamps_ns[readable]
+
+
+def sorted_singly(placed: Order) -> Order:
+    """Put rows in the order of their stamps, and keep of equal ones the first."""
+    stamps_ns = placed.stamps_ns
+    if np.all(stamps_ns[1:] > stamps_ns[:-1]):
+        return placed
+    by_time = np.argsort(stamps_ns, kind="stable")
+    stamps_ns = stamps_ns[by_time]
+    first = np.concatenate([[True], stamps_ns[1:] > stamps_ns[:-1]])[: stamps_ns.size]
+    return replace(
+        placed,
+        kept=_taken(placed.kept, by_time[first]),
+        stamps_ns=stamps_ns[first],
+        n_duplicate=placed.n_duplicate + int(stamps_ns.size - first.sum()),
+    )
+
+
+def _taken(rows: IntArray | None, chosen: IntArray | None) -> IntArray | None:
+    """Choose from rows; None are all of them."""
+    if rows is None or chosen is None:
+        return chosen if rows is None else rows
+    return rows[chosen]
+
+
 @dataclass(frozen=True, slots=True)
 class _Straight:
-    rows: IntArray
+    rows: IntArray | None
     stamps_ns: IntArray
     n_shifted: int = 0
     n_late: int = 0
@@ -117,7 +156,7 @@ def _straighten(stamps: IntArray, period: float) -> _Straight:
     slack = _slack(stamps, period)
     step = np.diff(stamps)
     if step.size == 0 or (step.min() >= -slack and step.max() <= DAY_NS):
-        return _Straight(np.arange(stamps.size), stamps)
+        return _Straight(None, stamps)
     on_line = _line(stamps, step, slack, period)
     fixed, placed, late = stamps.copy(), on_line.copy(), np.zeros(stamps.size, dtype=bool)
     kept_stamps = np.maximum.accumulate(stamps[on_line])
@@ -129,11 +168,13 @@ def _straighten(stamps: IntArray, period: float) -> _Straight:
             placed[begin:end] = True
         elif slack == 0:
             late[begin:end] = placed[begin:end] = _in_holes(block, kept_stamps, period)
+    n_shifted, n_late = int((fixed != stamps).sum()), int(late.sum())
+    if placed.all() and not n_late:
+        return _Straight(None, fixed, n_shifted)
     rows = np.flatnonzero(placed)
-    if late.any():
+    if n_late:
         rows = rows[np.argsort(fixed[rows], kind="stable")]
-    n_shifted = int((fixed != stamps).sum())
-    return _Straight(rows, fixed[rows], n_shifted, int(late.sum()))
+    return _Straight(rows, fixed[rows], n_shifted, n_late)
 
 
 def _slack(stamps: IntArray, period: float) -> int:
@@ -243,7 +284,7 @@ def _in_holes(block: IntArray, line: IntArray, period: float) -> BoolArray:
 
 def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]:
     """Mark the rows to keep of those with equal stamps, and say whether they are packets."""
-    new = np.concatenate([[True], np.diff(stamps) != 0])[: stamps.size]
+    new = np.concatenate([[True], stamps[1:] != stamps[:-1]])[: stamps.size]
     if new.all():
         return new, False
     starts = np.flatnonzero(new)

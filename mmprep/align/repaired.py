@@ -28,7 +28,7 @@ from mmprep.align.evenly import Doubt
 from mmprep.errors import DataError
 from mmprep.rows import Rows
 from mmprep.signals import Stream
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, period_of
+from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, period_of, pieces
 
 GAP_PERIODS = 1.5
 IRREGULAR_GAP = 10.0
@@ -264,20 +264,18 @@ def repair(
         )
     if stream.kind == "events":
         return _repair_events(stream, session_ns, unreadable)
-    usable = session_ns[session_ns != order.UNREADABLE]
-    measured_ns = period_of(usable, _nominal_ns(stream))
+    measured_ns = period_of(order.usable(session_ns), _nominal_ns(stream))
     placed = order.in_order(
         session_ns, period_ns=_believed(stream, measured_ns), unreadable=unreadable
     )
-    origin_ns = int(placed.stamps_ns[0]) if placed.stamps_ns.size else 0
-    stamps_s = (placed.stamps_ns - origin_ns) / NS_PER_S
     fit: Smooth | Refusal = Refusal("not asked for")
     if dejitters:
-        own = stream.stamps_ns if own_ns is None else own_ns
-        fit = _dejittered(stream, placed, session_ns - own, doubt, max_move_s)
+        own = placed.of(stream.stamps_ns if own_ns is None else own_ns)
+        drift_s = _seconds_since_first(placed.of(session_ns), own)
+        fit = _dejittered(stream, placed, drift_s, doubt, max_move_s)
     if isinstance(fit, Smooth):
-        return _regular(stream, placed, fit, origin_ns, stamps_s)
-    return _as_stamped(stream, placed, fit, origin_ns)
+        return _regular(stream, placed, fit)
+    return _as_stamped(stream, placed, fit)
 
 
 def regular(
@@ -359,45 +357,55 @@ def _believed(stream: Stream, measured_ns: float) -> float:
 
 
 def _dejittered(
-    stream: Stream, placed: order.Order, ahead_ns: IntArray, doubt: Doubt | None, max_move_s: float
+    stream: Stream, placed: order.Order, drift_s: FloatArray, doubt: Doubt | None, max_move_s: float
 ) -> Smooth | Refusal:
     stamps_ns = placed.stamps_ns
     if stamps_ns.size == 0:
         return Refusal("0 rows are too few for a line")
     period_s = period_of(stamps_ns, _nominal_ns(stream)) / NS_PER_S
-    device_ns = stream.stamps_ns[placed.rows]
-    step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S if device_ns.size > 1 else 0.0
-    ahead_ns = ahead_ns[placed.rows]
+    step_s = int(np.gcd.reduce(np.diff(placed.of(stream.stamps_ns)))) / NS_PER_S
     return dejitter(
-        (stamps_ns - stamps_ns[0]) / NS_PER_S,
+        _seconds_since_first(stamps_ns),
         period_s=period_s,
         nominal_s=float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None,
         step_s=step_s,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
-        drift_s=(ahead_ns - ahead_ns[0]) / NS_PER_S,
+        drift_s=drift_s,
         doubt=doubt and doubt.since(int(stamps_ns[0])),
     )
 
 
-def _regular(
-    stream: Stream, placed: order.Order, fit: Smooth, origin_ns: int, stamps_s: FloatArray
-) -> Repaired:
-    moved = np.abs(fit.seconds - stamps_s)
+def _seconds_since_first(stamps_ns: IntArray, less_ns: IntArray | None = None) -> FloatArray:
+    """Give the seconds since the first stamp, [shape=(n,)]; of stamps less others if given."""
+    seconds = np.empty(stamps_ns.size)
+    for part in pieces(stamps_ns.size):
+        since_ns = stamps_ns[part] - stamps_ns[0]
+        if less_ns is not None:
+            since_ns -= less_ns[part] - less_ns[0]
+        seconds[part] = since_ns / NS_PER_S
+    return seconds
+
+
+def _regular(stream: Stream, placed: order.Order, fit: Smooth) -> Repaired:
+    moved = _seconds_since_first(placed.stamps_ns)
+    moved -= fit.seconds
+    np.abs(moved, out=moved)
+    moved_max_s = float(moved.max())
     repairs = Repairs(
         is_dejittered=True,
         estimate=fit.estimate,
-        moved_p99_s=float(np.percentile(moved, 99)),
-        moved_max_s=float(moved.max()),
+        moved_p99_s=float(np.percentile(moved, 99, overwrite_input=True)),
+        moved_max_s=moved_max_s,
         n_lost=int(fit.index[-1]) + 1 - fit.index.size,
         n_stretches=fit.n_stretches,
         n_wandering=fit.n_wandering,
     )
+    del moved
     period_s = _believed(stream, fit.period_s * NS_PER_S) / NS_PER_S
     built = _built(
         stream,
         placed,
         fit.seconds,
-        origin_ns,
         repairs,
         period_s=period_s,
         gap_s=GAP_PERIODS * period_s,
@@ -407,18 +415,10 @@ def _regular(
     return replace(built, knot_s=fit.knot_s, sigma_s=fit.sigma_s)
 
 
-def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns: int) -> Repaired:
+def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal) -> Repaired:
     """Keep the stamps: sorted, and of equal ones the first."""
-    by_time = np.argsort(placed.stamps_ns, kind="stable")
-    stamps = placed.stamps_ns[by_time]
-    first = np.concatenate([[True], np.diff(stamps) > 0])[: stamps.size]
-    kept = replace(
-        placed,
-        rows=placed.rows[by_time][first],
-        stamps_ns=stamps[first],
-        n_duplicate=placed.n_duplicate + int(stamps.size - first.sum()),
-    )
-    seconds = (kept.stamps_ns - origin_ns) / NS_PER_S
+    kept = order.sorted_singly(placed)
+    seconds = _seconds_since_first(kept.stamps_ns)
     intervals = np.diff(seconds)
     median_s = float(np.median(intervals)) if intervals.size else float("nan")
     if stream.nominal_rate_hz is None:
@@ -433,7 +433,6 @@ def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal, origin_ns
         stream,
         kept,
         seconds,
-        origin_ns,
         Repairs(reason=refusal.reason),
         period_s=period_s,
         gap_s=gap_s,
@@ -454,7 +453,6 @@ def _built(
     stream: Stream,
     placed: order.Order,
     seconds: FloatArray,
-    origin_ns: int,
     repairs: Repairs,
     *,
     period_s: float,
@@ -463,15 +461,14 @@ def _built(
     is_regular: bool,
 ) -> Repaired:
     breaks = np.flatnonzero(np.diff(seconds) > gap_s) + 1
-    whole = placed.rows.size == stream.n_samples and bool(np.all(np.diff(placed.rows) == 1))
     return Repaired(
         name=stream.name,
         kind=stream.kind,
-        origin_ns=origin_ns,
+        origin_ns=int(placed.stamps_ns[0]) if placed.stamps_ns.size else 0,
         axis=StampAxis(seconds),
         runs=np.concatenate([[0], breaks, [seconds.size]]).astype(np.int64),
         source=stream.data,
-        rows=None if whole else placed.rows,
+        rows=placed.kept,
         channels=stream.channels,
         units=stream.units,
         nominal_rate_hz=stream.nominal_rate_hz,
@@ -494,8 +491,11 @@ def _built(
 def _histogram(stamps_ns: IntArray, period_s: float, n_bins: int = 60) -> Histogram:
     """Count intervals in 60 bins from 0 to 3 periods."""
     edges = np.linspace(0.0, 3.0 * period_s if period_s > 0 else 3.0, n_bins + 1)
-    intervals = np.clip(np.diff(stamps_ns) / NS_PER_S, 0.0, edges[-1])
-    return Histogram(edges, np.histogram(intervals, edges)[0].astype(np.int64))
+    counts = np.zeros(n_bins, dtype=np.int64)
+    for part in pieces(stamps_ns.size - 1):
+        step = np.diff(stamps_ns[part.start : part.stop + 1]) / NS_PER_S
+        counts += np.histogram(np.clip(step, 0.0, edges[-1]), edges)[0]
+    return Histogram(edges, counts)
 
 
 def _repair_events(stream: Stream, session_ns: IntArray, unreadable: BoolArray | None) -> Repaired:

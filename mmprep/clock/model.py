@@ -262,6 +262,8 @@ class ClockModel:
         segment : [shape=(n,), int64]
             Which segment each stamp belongs to, as `locate_in_order` gives it.
         """
+        if len(self.segments) == 1:
+            return stamps_ns
         jumps_ns = [0]
         for before, after in pairwise(self.segments):
             ends_ns = _target_span(before)[1], _target_span(after)[0]

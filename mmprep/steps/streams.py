@@ -30,7 +30,7 @@ from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts, sounds
 from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
-from mmprep.timebase import NS_PER_S, Evidence, Fixes, FrameLog, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Fixes, FrameLog, IntArray
 
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
@@ -338,7 +338,8 @@ class Clocked:
         return self._from_master(self.model.apply_in_order(own_ns))
 
     def _from_master(self, master_ns: IntArray) -> IntArray:
-        times = master_ns - self.opened.spec.latency_ns
+        latency_ns = self.opened.spec.latency_ns
+        times = master_ns - latency_ns if latency_ns else master_ns
         return times if self.session is None else self.session.invert(times)
 
     def lasting(self, own_ns: IntArray, durations_ns: IntArray) -> IntArray:
@@ -355,21 +356,20 @@ class Clocked:
         session_ns, own_ns : [shape=(n,), int64, ns]
             Own times are without the jumps of resets. Logged times are none of the device's own.
         """
-        times = np.full(stream.n_samples, align.UNREADABLE, dtype=np.int64)
         if self.logged is not None:
             known = self.logged.times_ns != align.NO_TIME
-            times[known] = self._from_master(self.logged.times_ns[known])
+            times = _spread(self._from_master(self.logged.times_ns[known]), known)
             return times, times
-        known, own = stream.stamps_ns != tables.NULL_STAMP_NS, times.copy()
-        segment = self.model.locate_in_order(stream.stamps_ns[known])
-        stamps = stream.stamps_ns[known]
-        times[known] = self._from_master(self.model.apply(stamps, segment=segment))
-        own[known] = self.model.without_jumps(stamps, segment=segment)
-        return times, own
+        known = stream.stamps_ns != tables.NULL_STAMP_NS
+        stamps = stream.stamps_ns if known.all() else stream.stamps_ns[known]
+        segment = self.model.locate_in_order(stamps)
+        session = self._from_master(self.model.apply(stamps, segment=segment))
+        own = self.model.without_jumps(stamps, segment=segment)
+        return _spread(session, known), _spread(own, known)
 
     def _doubt(self, session_ns: IntArray) -> align.Doubt | None:
         """Say how wrong the times of rows may be by their clock; None where nothing tells."""
-        usable = session_ns[session_ns != align.UNREADABLE]
+        usable = align.usable(session_ns)
         models = [self.model] if self.session is None else [self.model, self.session]
         if self.session is self.model or usable.size == 0:
             return None
@@ -488,6 +488,15 @@ def _frames_of(opened: Opened) -> tuple[Stream, int]:
     scan = media.scan_video(opened.spec.container or opened.spec.path)
     frames = films.stream(opened.spec.name, scan)
     return replace(frames, stamps_ns=frames.stamps_ns + opened.shift_ns), scan.n_frames
+
+
+def _spread(times_ns: IntArray, known: BoolArray) -> IntArray:
+    """Give the times of known rows their places; the others are unreadable."""
+    if known.all():
+        return times_ns
+    whole = np.full(known.size, align.UNREADABLE, dtype=np.int64)
+    whole[known] = times_ns
+    return whole
 
 
 def on_clock_of(streams: Sequence[Clocked], name: str | None) -> list[Clocked]:
