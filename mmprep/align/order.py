@@ -6,8 +6,8 @@ Rules
 - Else rows are cut into pieces at each backward step and each long interval, and the heaviest
   chain of pieces that rises in time is the line. Pieces off the line are, first match wins:
   *shifted* where the rows before and after leave exactly their room (a block of stamps
-  200 000 s off), *late* where their own stamps fall into holes of the line (they are sorted in),
-  *repeats* where the line has their stamps, else *corrupt*: their stamp can't be repaired.
+  200 000 s off), *late* where most of their own stamps fall into holes of the line (they are sorted
+  in) or are *repeats* of the line's, else *corrupt*: their stamp can't be repaired.
 - Behind or before an interval over a day only the heavier side is the line.
 - Where stamps scatter by more than a tenth of a period, steps back by up to ten times the scatter
   are scatter: the row order stands. Chunks of rows that were stamped together scatter as one.
@@ -41,6 +41,7 @@ UNREADABLE = np.iinfo(np.int64).min
 
 _SCATTERED = 0.1
 _SLACK = 10.0
+_HOLE = 1.5  # periods; an interval between two samples in a row may be a little over one
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +274,18 @@ def _room_for(
 
 
 def _in_holes(block: IntArray, line: IntArray, period: float) -> BoolArray:
-    """Mark stamps that the line has a hole for, or holds already (they are repeats)."""
+    """Mark stamps that the line has a hole for, or holds already (they are repeats).
+
+    Where most of a block has neither, as after a clock was set back, none has: what lies in a hole
+    lies there by chance.
+    """
     at = np.searchsorted(line, block)
     below = block - line[np.maximum(at - 1, 0)]
     above = line[np.minimum(at, line.size - 1)] - block
-    reach = period / 2 if period > 0 else 1.0
-    inside = (at > 0) & (at < line.size)
-    return np.asarray((above == 0) | (inside & (below >= reach) & (above >= reach)))
+    reach, hole = (period / 2, _HOLE * period) if period > 0 else (1.0, 2.0)
+    inside = (at > 0) & (at < line.size) & (below + above >= hole)
+    found = np.asarray((above == 0) | (inside & (below >= reach) & (above >= reach)))
+    return found if 2 * found.sum() >= found.size else np.zeros_like(found)
 
 
 def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]:

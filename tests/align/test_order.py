@@ -81,6 +81,23 @@ def test_order_sorts_late_rows_in():
     assert placed.n_late == 4
 
 
+def test_order_sorts_no_row_in_between_two_samples_in_a_row():
+    jitter = np.random.default_rng(0).normal(0, 0.04 * P, 600)
+    stamps = even(600) + np.rint(jitter).astype(np.int64)
+    stamps[500:] -= round(300.5 * P)
+    placed = in_order(stamps, period_ns=P)
+    assert placed.rows.tolist() == list(range(500))
+    assert (placed.n_late, placed.n_corrupt) == (0, 100)
+
+
+def test_order_sorts_no_row_of_a_clock_set_back_into_a_hole():
+    kept = np.delete(np.arange(600), [150, 151, 260])
+    stamps = even(600)
+    stamps[500:] -= round(380.4 * P)
+    placed = in_order(stamps[kept], period_ns=P)
+    assert kept[placed.rows].tolist() == kept[kept < 500].tolist()
+
+
 def test_order_drops_rows_sent_again():
     stamps = np.concatenate([even(50), even(50)[45:], even(100)[50:]])
     placed = in_order(stamps, period_ns=P)
