@@ -20,6 +20,9 @@ output = click.option(
 class FiniteRange(click.FloatRange):
     """A range of numbers, of which NaN is none."""
 
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read a number."""
         number = super().convert(value, param, ctx)

@@ -15,7 +15,7 @@ All but the first and the last follow from the tables that it finds in a claim: 
 Rules
 -----
 - Paths in a claim are relative to the root, with `/`.
-- The companions of a recording (`x.ptp.tsv`, `x.clock.tsv`, `x.frames.tsv`) are never claimed.
+- The companions of a recording (`x.ptp.tsv`, `x.clock.csv`, `x.frames.tsv`, ...) are never claimed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ from mmprep.tables import (
 )
 from mmprep.timebase import NS_PER_S, IntArray
 
-COMPANIONS = (".ptp.tsv", ".clock.tsv", ".frames.tsv")
+# The first that lies beside a recording is its clock evidence.
+COMPANIONS = (".frames.tsv", ".frames.csv", ".clock.tsv", ".clock.csv", ".ptp.tsv", ".ptp.csv")
+EXCHANGES, FIXES = ("t1", "t2", "t3", "t4"), ("device", "reference")  # headers of clock logs
 PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 
 

@@ -37,6 +37,7 @@ import numpy as np
 
 from mmprep import files
 from mmprep.errors import DataError, UsageError
+from mmprep.sources.base import EXCHANGES, FIXES
 from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, IntArray
 
 UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # name -> power of ten in ns
@@ -71,8 +72,8 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form(("t1", "t2", "t3", "t4"), "mddm", Exchanges),
-    _Form(("device", "reference"), "dm", Fixes),
+    _Form(EXCHANGES, "mddm", Exchanges),
+    _Form(FIXES, "dm", Fixes),
     _Form(("frame", "time"), "-m", FrameLog),
 )
 

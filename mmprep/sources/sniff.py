@@ -26,10 +26,7 @@ from pathlib import Path
 
 from mmprep import tables
 from mmprep.errors import DataError, UsageError
-from mmprep.sources.base import (
-    TextOptions,
-    nulls_of,
-)
+from mmprep.sources.base import EXCHANGES, FIXES, TextOptions, nulls_of
 from mmprep.tables import feed, stamps
 from mmprep.tables.schema import Column, TimeColumn
 from mmprep.tables.text import TextTable
@@ -365,11 +362,21 @@ def _time_cell(cells: Sequence[str | None], where: str, options: TextOptions) ->
         raise DataError(
             f"no time column among {', '.join(filter(None, names))}",
             where=where,
-            hint="name it by --time COLUMN, or give --rate HZ for rows without stamps"
-            if len(names) > 1
-            else "is it one column? --delimiter says what cuts the lines; --rate HZ times the rows",
+            hint=_no_time_hint(names),
         )
     return found
+
+
+def _no_time_hint(names: Sequence[str]) -> str:
+    lower = {name.lower() for name in names}
+    if lower.issuperset(EXCHANGES) or lower.issuperset(FIXES):
+        return (
+            "a clock log of x.csv is called x.clock.csv and lies beside it; or --exclude it, and"
+            " give it to align by --clock"
+        )
+    if len(names) > 1:
+        return "name it by --time COLUMN, or give --rate HZ for rows without stamps"
+    return "is it one column? --delimiter says what cuts the lines; --rate HZ times the rows"
 
 
 def _are_units(rows: Sequence[Sequence[str]], time_cell: int | None) -> bool:

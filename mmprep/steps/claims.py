@@ -9,7 +9,7 @@ Rules
 - An item that is the root takes the root's name, less its suffix. Ids leave the suffixes of
   archives out.
 - Beside `x.EXT`, `x.ptp.tsv` or `x.clock.tsv` is its clock evidence, `x.frames.tsv` its frame
-  times.
+  times; `.csv` does as well. Of several the first of `COMPANIONS` is taken.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from mmprep.sources import (
     unpickle,
     xdf,
 )
-from mmprep.sources.base import NOTES, SIGNAL, Claim, TextOptions, is_companion
+from mmprep.sources.base import COMPANIONS, NOTES, SIGNAL, Claim, TextOptions, is_companion
 from mmprep.steps.inputs import Inputs, size_of
 from mmprep.steps.place import Layout, Place
 
@@ -67,7 +67,6 @@ NO_RECORDINGS = (
     "_electrodes.tsv",
     "_sessions.tsv",
 )
-CLOCK_COMPANIONS = (".frames.tsv", ".clock.tsv", ".ptp.tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +125,11 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """All items, in order, and the files that nobody took."""
+    """All items, in order, the files that nobody took, and the clock logs of no recording."""
 
     claimed: tuple[Claimed, ...]
     skipped: tuple[str, ...]
+    idle: tuple[str, ...] = ()
 
 
 def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
@@ -172,7 +172,9 @@ def claim_all(inputs: Inputs, layout: Layout | None) -> Claims:
             hint=f"known: {', '.join(TABLE_READERS)}, sound, video",
         )
     _refuse_doubles(claimed)
-    return Claims(claimed, tuple(skipped))
+    used = {one.clock for one in claimed}
+    idle = (name for name in inputs.names if is_companion(name) and name not in used)
+    return Claims(claimed, tuple(skipped), tuple(idle))
 
 
 def _order(root: Path) -> Callable[[Claim], tuple[str, ...]]:
@@ -340,7 +342,7 @@ def _clock(root: Path, stem: str) -> str | None:
     """Find the clock evidence beside an item; that of an archive may leave its suffix out."""
     end = archives.suffix_of(stem)
     stems = (stem, stem.removesuffix(end)) if end and files.is_folder(root / stem) else (stem,)
-    tries = [f"{one}{end}" for end in CLOCK_COMPANIONS for one in stems]
+    tries = [f"{one}{end}" for end in COMPANIONS for one in stems]
     return next((name for name in tries if files.is_file(files.join(root, name))), None)
 
 

@@ -194,6 +194,7 @@ class _Plan:
     root: Path
     claimed: tuple[Claimed, ...]
     skipped: tuple[str, ...]
+    idle: tuple[str, ...]
     folders: tuple[str, ...]
     config: Config
     options: TextOptions
@@ -255,6 +256,7 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
         inputs.root,
         claimed,
         tuple(name for name in found.skipped if name not in beside),
+        found.idle,
         inputs.folders,
         config,
         config.text_options(),
@@ -306,6 +308,11 @@ def _tell_skipped(plan: _Plan, session: base.Run) -> None:
     if plan.skipped:
         session.progress.say(
             f"{len(plan.skipped)} files that no reader takes were skipped ({plan.skipped[0]}, ...)"
+        )
+    if plan.idle:
+        session.progress.say(
+            f"{len(plan.idle)} clock logs lie beside no recording of their name and were left"
+            f" out ({plan.idle[0]}, ...)"
         )
 
 

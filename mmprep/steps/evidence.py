@@ -9,7 +9,7 @@ import numpy as np
 
 from mmprep import files, tables
 from mmprep.sources import clocklog
-from mmprep.sources.base import Claim, TextOptions
+from mmprep.sources.base import COMPANIONS, Claim, TextOptions
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.findings import Findings
 from mmprep.steps.tasks import Item
@@ -60,8 +60,7 @@ def write_own(findings: Findings, own: str, stream: str) -> None:
 
 def clock_path(item: Item) -> str:
     """Find the clock evidence among the files of an item: it follows the item's own."""
-    ends = (".frames.tsv", ".clock.tsv", ".ptp.tsv")
-    return next(path for path in item.inputs if path.endswith(ends))
+    return next(path for path in item.inputs if path.endswith(COMPANIONS))
 
 
 def read(path: Path) -> Evidence:

@@ -38,6 +38,14 @@ class On:
         """Give the key of a record, empty text for what it lacks."""
         return tuple(field_value(record, field) or "" for field in self.fields)
 
+    def absent(self, records: Sequence[Record]) -> list[str]:
+        """Name the fields that no record has."""
+        return [
+            field
+            for field in self.fields
+            if all(field_value(record, field) is None for record in records)
+        ]
+
 
 def parse(text: str | None) -> On:
     """Read `--on`.

@@ -123,5 +123,5 @@ def check_apart(path: str, rows: Sequence[Row]) -> None:
             raise DataError(
                 f"contradicts line {first}: the same key, the same time, other labels",
                 where=f"{path}:{second}",
-                hint="keep one of the two rows",
+                hint="keep one of the two, or add the column that tells them apart to --on",
             )

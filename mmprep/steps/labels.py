@@ -181,6 +181,12 @@ class LabelTable:
         return labelrows.inside(rows, begin_s, end_s, self.agg or "")
 
     def _unrelated(self, records: Sequence[Record]) -> DataError:
+        if absent := self.on.absent(records):
+            return DataError(
+                f"no record has a field {', '.join(absent)}, which --on names",
+                where=self.path,
+                hint=f"they have {', '.join(_fields(records))}; --layout of convert makes others",
+            )
         ours, theirs = self.on.key(records[0]), next(iter(self.rows), ("no rows",))
         return DataError(
             f"no row matches any record by {self.on.name!r}",
@@ -481,3 +487,9 @@ def value(text: str) -> LabelValue:
             continue
         return number if abs(number) < limit else text
     return text
+
+
+def _fields(records: Sequence[Record]) -> list[str]:
+    """Name the fields that labels may be joined on."""
+    ours = dict.fromkeys(name for record in records for name in (*record.labels, *record.extra))
+    return ["id", "session", *(["subject"] if any(r.subject for r in records) else []), *ours]

@@ -159,10 +159,16 @@ def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
 
 
 def _unproved(chosen: list[Modality]) -> list[str]:
-    names = [m.name for m in chosen if not m.clocked.model.n_fixes]
-    if not names or len(chosen) == 1:
-        return []
-    return [f"no clock evidence for {', '.join(names)}: taken as on the session clock, bound null"]
+    loose = [m for m in chosen if not m.clocked.model.n_fixes and len(chosen) > 1]
+    told = {
+        "no clock evidence for {}: taken as on the session clock, bound null": [
+            m.name for m in loose if m.clocked.fixes is None
+        ],
+        "one fix alone for {}: how fast it runs is not known, bound null": [
+            m.name for m in loose if m.clocked.fixes is not None
+        ],
+    }
+    return [note.format(", ".join(names)) for note, names in told.items() if names]
 
 
 def _as_they_came(chosen: list[Modality]) -> list[str]:

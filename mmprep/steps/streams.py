@@ -324,7 +324,7 @@ class Clocked:
         """
         if self.session is not None:
             return _line(self.session.source_ref_ns)
-        if self.model.n_fixes:
+        if self.fixes is not None:
             return _line(self.model.target_ref_ns)
         stream = self.opened.stream
         if stream is None:
@@ -545,5 +545,6 @@ def check_related(streams: Sequence[Clocked]) -> None:
     last = groups[max(groups)][0]
     raise ClockError(
         f"{said}; nothing relates them",
-        hint=f"give --clock {last}=LOG or --start {last}=TIME",
+        hint=f"give --clock {last}=LOG or --start {last}=TIME; for many sessions put"
+        " x.clock.tsv beside each x.EXT and convert again",
     )

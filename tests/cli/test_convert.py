@@ -134,3 +134,19 @@ def test_cut_video_says_how_many_frames_are_damaged(convert, tmp_path):
     (record,) = read_manifest(out / "manifest.jsonl")
     assert record.streams["video"].rows == (0, 49)
     assert "warning: a.mp4: 50 frames were found, 1 of them damaged, 50 declared" in done.err
+
+
+def test_clock_log_of_no_recording_is_said(mmprep, tmp_path):
+    raw.table(tmp_path / "in/P01/headset.tsv")
+    (tmp_path / "in/P01/eeg.clock.csv").write_text("device,reference\n0,100\n10,110\n")
+    done = mmprep("convert", tmp_path / "in", "-o", tmp_path / "out", *SERIAL)
+    assert "1 clock logs lie beside no recording of their name" in done.err
+    assert "P01/eeg.clock.csv" in done.err
+
+
+def test_clock_log_of_another_name_fails_with_the_name_it_should_have(mmprep, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/sync.csv").write_text("device,reference\n0,100\n10,110\n")
+    done = mmprep("convert", tmp_path / "in", "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 3
+    assert "hint: a clock log of x.csv is called x.clock.csv" in done.err

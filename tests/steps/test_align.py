@@ -220,6 +220,19 @@ def test_streams_without_a_relation_are_refused(tmp_path):
     assert caught.value.failures[0].error == ClockError.__name__
 
 
+def test_one_fix_puts_a_stream_on_unix_time_without_a_bound(tmp_path):
+    for name, start in (("a", 1_700_000_000), ("b", 12)):
+        rows = "".join(f"{start + k / 4:.2f}\t{k}\n" for k in range(40))
+        (tmp_path / f"{name}.tsv").write_text("time\tx\n" + rows)
+    (tmp_path / "b.clock.csv").write_text("device,reference\n12,1700000002\n")
+    streams = tuple(f"{name}={tmp_path}/{name}.tsv" for name in "ab")
+    log = (f"b={tmp_path}/b.clock.csv",)
+    run_align(output=tmp_path / "out", stream=streams, clock=log, engine="serial")
+    first = open_dataset(tmp_path / "out")[0]
+    np.testing.assert_allclose(first["a"][:, 0] - first["b"][:, 0], 8, atol=1e-3)
+    assert all(bound["b"] is None for bound in _bounds(tmp_path / "out"))
+
+
 def test_streams_that_never_meet_are_refused(tmp_path):
     for name, start in (("a", 0), ("b", 100)):
         rows = "".join(f"{start + k / 4:.2f}\t{k}\n" for k in range(40))

@@ -104,6 +104,13 @@ def test_table_that_fails_the_look_fails_once_and_alone(convert, tmp_path, out):
     }
 
 
+def test_clock_log_may_be_csv(convert, tmp_path, out):
+    raw.table(tmp_path / "in/P01/eeg.tsv")
+    (tmp_path / "in/P01/eeg.clock.csv").write_text("device,reference\n0,100\n10,110\n")
+    convert()
+    assert _records(out)["P01"].streams["eeg"].clock == "tables/eeg.clock/P01.parquet"
+
+
 def test_file_with_a_damaged_header_fails_alone(convert, tmp_path, out):
     raw.table(tmp_path / "in/P01/eeg.tsv")
     (tmp_path / "in/P01/o.txt").write_text(

@@ -111,6 +111,13 @@ def test_no_partner_at_all_is_an_error_that_shows_both_sides(tmp_path):
     assert "'A'" in caught.value.hint
 
 
+def test_field_that_no_record_has_is_an_error_that_names_theirs(tmp_path):
+    table = _table(tmp_path, "film\tx\n1\t1\n", "film")
+    with pytest.raises(DataError, match="no record has a field film") as caught:
+        table.join([_record("a")])
+    assert "id, session" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
