@@ -21,6 +21,8 @@ from mmprep.media.audio import (
     audio_blocks,
     audio_info,
     decode_audio,
+    one_channel,
+    resampled,
 )
 from mmprep.media.encode import write_audio
 from mmprep.media.frozen import Watch
@@ -50,7 +52,9 @@ __all__ = [
     "decode_audio",
     "find_track",
     "is_sound",
+    "one_channel",
     "read_frames",
+    "resampled",
     "scan_video",
     "tracks",
     "write_audio",

@@ -582,7 +582,7 @@ class AudioReader:
         """
         pieces: Iterator[Samples] = (self._chosen(piece) for piece in self._native())
         if self.rate_hz != self.info.rate_hz:
-            pieces = self._resampled(pieces)
+            pieces = resampled(pieces, self.info.rate_hz, self.rate_hz)
         is_empty = True
         for block in _regroup(pieces, self._block_samples(self.rate_hz)):
             is_empty = False
@@ -624,33 +624,57 @@ class AudioReader:
             yield fresh
 
     def _chosen(self, piece: Samples) -> Samples:
-        if self._wish.channel is not None:
-            return np.ascontiguousarray(piece[:, self._wish.channel])
-        if piece.shape[1] == 1:
-            return piece[:, 0]
-        return _mean(piece) if self._wish.mono else piece
-
-    def _resampled(self, pieces: Iterable[Samples]) -> Iterator[Samples]:
-        import soxr
-
-        stream = None
-        piece: Samples = np.empty(0, np.float32)
-        for piece in pieces:
-            if stream is None:
-                n_channels = 1 if piece.ndim == 1 else piece.shape[1]
-                stream = soxr.ResampleStream(
-                    self.info.rate_hz, self.rate_hz, n_channels, dtype="float32", quality="HQ"
-                )
-            yield stream.resample_chunk(piece)
-        if stream is not None:
-            yield stream.resample_chunk(piece[:0], last=True)
+        wish = self._wish
+        if wish.channel is None and not wish.mono and piece.shape[1] > 1:
+            return piece
+        return one_channel(piece, wish.channel)
 
 
-def _mean(piece: Samples) -> Samples:
+def resampled(pieces: Iterable[Samples], rate_hz: float, wanted_hz: float) -> Iterator[Samples]:
+    """Resample samples that come in pieces (soxr HQ).
+
+    Parameters
+    ----------
+    pieces : iterable of [shape=(n,) or (n, n_channels), float32]
+
+    Yields
+    ------
+    [shape=(n,) or (n, n_channels), float32]
+    """
+    import soxr
+
+    stream = None
+    piece: Samples = np.empty(0, np.float32)
+    for piece in pieces:
+        if stream is None:
+            n_channels = 1 if piece.ndim == 1 else piece.shape[1]
+            stream = soxr.ResampleStream(
+                rate_hz, wanted_hz, n_channels, dtype="float32", quality="HQ"
+            )
+        yield stream.resample_chunk(piece)
+    if stream is not None:
+        yield stream.resample_chunk(piece[:0], last=True)
+
+
+def one_channel(piece: Samples, channel: int | None = None) -> Samples:
+    """Pick a channel, or mix all down to their mean.
+
+    Parameters
+    ----------
+    piece : [shape=(n, n_channels), float32]
+
+    Returns
+    -------
+    [shape=(n,), float32]
+    """
+    if channel is not None:
+        return np.ascontiguousarray(piece[:, channel])
+    if piece.shape[1] == 1:
+        return piece[:, 0]
     # Channel by channel: numpy's mean over a short last axis is several times slower.
     total = piece[:, 0] + piece[:, 1]
-    for channel in range(2, piece.shape[1]):
-        total += piece[:, channel]
+    for added in range(2, piece.shape[1]):
+        total += piece[:, added]
     total /= piece.shape[1]
     return total
 

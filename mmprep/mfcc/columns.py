@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from mmprep.mfcc.recipe import Recipe
 from mmprep.mfcc.windows import FeatureArray
 from mmprep.timebase import FloatArray
 
@@ -105,11 +106,34 @@ def normalize(features: FeatureArray, over: Moments) -> FeatureArray:
     return ((features - over.mean) / np.where(spread > 0, spread, 1)).astype(np.float32)
 
 
-def finished(columns: FeatureArray, recipe: Recipe) -> FeatureArray:
-    """Append differences, then normalise all columns."""
-    if recipe.delta:
-        orders = range(1, recipe.delta + 1)
-        columns = np.concatenate([columns, *(deltas(columns, k) for k in orders)], axis=1)
-    if recipe.cmvn == "utterance":
-        return normalize(columns, moments(columns))
-    return columns
+def moments_of(blocks: Iterable[FeatureArray]) -> Moments:
+    """Measure all rows of at least one block, block after block."""
+    return reduce(Moments.merge, map(moments, blocks))
+
+
+def widened(blocks: Iterable[FeatureArray], n_orders: int) -> Iterator[FeatureArray]:
+    """Append differences of the first orders to columns that come in blocks; see `deltas`.
+
+    Yields
+    ------
+    [shape=(n, n_features * (1 + n_orders)), float32]
+        Joined, what all rows at once would give: the last rows of a block come with the next one,
+        which they need.
+    """
+    if not n_orders:
+        yield from blocks
+        return
+    rows, n_done = None, 0  # rows before n_done are only there for the differences of the others
+    for block in blocks:
+        rows = block if rows is None else np.concatenate([rows, block])
+        n_ready = len(rows) - _REACH
+        if n_ready > n_done + _REACH:
+            yield _with_deltas(rows, n_orders)[n_done:n_ready]
+            rows, n_done = rows[n_ready - _REACH - 1 :], _REACH + 1
+    if rows is not None:
+        yield _with_deltas(rows, n_orders)[n_done:]
+
+
+def _with_deltas(columns: FeatureArray, n_orders: int) -> FeatureArray:
+    orders = range(1, n_orders + 1)
+    return np.concatenate([columns, *(deltas(columns, k) for k in orders)], axis=1)

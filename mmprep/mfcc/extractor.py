@@ -14,6 +14,7 @@ Rules
       snip edges (kaldi)          0                        win / 2    -win          no
       no snip edges (kaldi)       hop//2 - win//2          hop//2     hop//2 - hop  yes
 
+- Files are computed in blocks of about a minute, each held no longer than needed: see `blocks`.
 - A file shorter than a window gives at least one row where frames are centred (librosa,
   torchaudio), no row where nothing is padded (kaldi), and with --no-snip-edges one row a whole hop,
   the remainder rounded. Reflection repeats as often as it must. Silence gives the logarithm of the
@@ -31,36 +32,54 @@ feature-window.cc, mel-computations.cc, feature-mfcc.cc, followed by kaldi-nativ
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import starmap
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError
 from mmprep.mfcc.bands import ROWS_AT_ONCE, TILE_ROWS, Frames, bands_of
-from mmprep.mfcc.columns import finished
+from mmprep.mfcc.blocks import Blocks, Cut, pieces_of, rows_a_block
+from mmprep.mfcc.columns import moments_of, normalize, widened
 from mmprep.mfcc.filters import Product, cosines, mel_filters
 from mmprep.mfcc.frames import fft_length, framing, length
 from mmprep.mfcc.recipe import DB, FAMILIES, FLOAT32_EPS, Recipe
-from mmprep.mfcc.windows import PADS, FeatureArray
+from mmprep.mfcc.windows import FeatureArray
 from mmprep.timebase import FloatArray, rate
 
 
-def _checked(samples: NDArray[Any]) -> FeatureArray:
-    if samples.ndim != 1:
-        raise DataError(
-            f"the samples have the shape {samples.shape}, expected one channel",
-            hint="choose a channel or mix them down",
-        )
-    if samples.size == 0:
-        raise DataError("the audio has no sample")
-    checked = np.asarray(samples, dtype=np.float32)
-    is_finite = np.isfinite(checked)
-    if not is_finite.all():
-        index = int(is_finite.argmin())
-        raise DataError(f"sample {index} is {checked[index]}, expected a finite number")
-    return checked
+class Held(Protocol):
+    """Arrays that are kept until all are there, as a list does."""
+
+    def append(self, array: FeatureArray, /) -> None:
+        """Take one more."""
+
+    def __iter__(self) -> Iterator[FeatureArray]:
+        """Give them in order; the caller may overwrite them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """The natural logarithms of the bands and energies of a block's frames.
+
+    Parameters
+    ----------
+    rows : [shape=(n_rows, n_mels), float32]
+        n_rows is n_frames filled up to a dozen.
+    energies : [shape=(n_frames,), float32]
+    """
+
+    rows: FeatureArray
+    energies: FeatureArray
+
+    @property
+    def n_frames(self) -> int:
+        """The number of frames."""
+        return len(self.energies)
 
 
 class Extractor:
@@ -92,11 +111,15 @@ class Extractor:
         filters = mel_filters(recipe, self.rate_hz, self.n_fft)
         self.empty_bands = tuple(np.flatnonzero(~filters.any(axis=0)).tolist())
         self._bands = bands_of(recipe, filters, self.n_win, self.n_fft)
+        n_rows = rows_a_block(self.n_hop, max(recipe.n_mels, self.n_features))
+        lengths = (self.n_hop, self.n_win, self.n_fft)
+        cut = Cut(self._framing, *lengths, recipe.pad_mode, self._family.scale, n_rows)
+        self._blocks = Blocks(cut)
         matrix = cosines(recipe)
         self._dct, self._n_tile = Product(matrix, TILE_ROWS), TILE_ROWS
+        self._least = np.float32(math.log(self._family.floor))
         self._first = recipe.n_mfcc - 1 if recipe.htk_compat else 0
         self._first_gain = np.float32(matrix[:, self._first].sum())
-        self._signal = np.zeros(0, np.float32)
 
     @property
     def n_features(self) -> int:
@@ -154,82 +177,109 @@ class Extractor:
         DataError
             No sample, more than one channel, or a sample that is not finite or far too large.
         """
-        checked = _checked(samples)
-        n_frames = self.n_frames(checked.size)
-        if n_frames == 0:
+        columns = list(self.blocks(pieces_of(samples)))
+        if not columns:
             return np.zeros((0, self.n_features), np.float32)
-        # Zero in an empty band, and squares that overflow, are dealt with in _columns.
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            logs, energies = self._logs(self._framed(checked, n_frames))
-            columns = self._columns(logs, n_frames)
-        if self.recipe.energy:
-            columns = self._with_energy(columns, energies[:n_frames])
-        return finished(columns, self.recipe)
+        if self.recipe.cmvn == "utterance":
+            over = moments_of(columns)
+            columns = [normalize(block, over) for block in columns]
+        return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
-    def _framed(self, samples: FeatureArray, n_frames: int) -> Frames:
-        """Pad and scale the signal, and lay frames on it."""
-        n, first = samples.size, self._framing.first
-        before = max(0, -first)
-        after = max(0, first + (n_frames - 1) * self.n_hop + self.n_win - n)
-        if self._signal.size < before + n + after:
-            self._signal = np.zeros(before + n + after, np.float32)
-        signal, scale = self._signal, self._family.scale
-        inside = signal[before : before + n]
-        np.multiply(samples, np.float32(scale), out=inside)
-        fill, reach = PADS[self.recipe.pad_mode], self.n_fft // 2
-        if before:
-            signal[:before] = fill(inside, np.arange(-before, 0), reach)
-        if after:
-            signal[before + n : before + n + after] = fill(inside, np.arange(n, n + after), reach)
-        return Frames(signal, first + before, self.n_hop, n_frames, self.n_win)
+    def blocks(
+        self, pieces: Iterable[NDArray[Any]], held: Held | None = None
+    ) -> Iterator[FeatureArray]:
+        """Compute the features of a file that comes in pieces, in blocks of rows.
 
-    def _logs(self, frames: Frames) -> tuple[FeatureArray, FeatureArray]:
-        """Give the natural logarithms of bands and energies; rows are filled up to a dozen."""
-        n_rows = -(-frames.n_frames // ROWS_AT_ONCE) * ROWS_AT_ONCE
-        logs = np.ones((n_rows, self.recipe.n_mels), np.float32)
-        energies = np.ones(n_rows, np.float32)
-        self._bands(frames, logs, energies)
-        return np.log(logs, out=logs), energies
+        The blocks joined are those of `features` bit for bit, whatever the pieces, but for `cmvn`,
+        which is left to the caller: it takes all rows.
 
-    def _columns(self, logs: FeatureArray, n_frames: int) -> FeatureArray:
-        """Turn the logarithms of bands, which it overwrites, into coefficients or decibels."""
-        level = self._take_level(logs, n_frames)
-        if not np.isfinite(level).all():
-            raise DataError("the samples are too large for float32, expected them in +-1")
-        if self.recipe.features == "logmel":
-            decibels: FeatureArray = (logs[:n_frames] + level) * np.float32(self._family.gain)
-            return decibels
-        columns = np.empty((len(logs), self.recipe.n_mfcc), np.float32)
-        for begin in range(0, len(logs), self._n_tile):
-            tile = slice(begin, begin + self._n_tile)
-            self._dct(logs[tile], columns[tile])
-        columns = columns[:n_frames]
-        columns[:, self._first] += level[:, 0] * self._first_gain
-        return columns
+        Parameters
+        ----------
+        pieces : iterable of [shape=(n,), float32, +-1]
+            One channel.
+        held : Held, optional
+            Where bands are kept until the loudest of the file is known; the default is a list.
 
-    def _take_level(self, logs: FeatureArray, n_frames: int) -> FeatureArray:
-        """Subtract a level a row in place, the least with top_db, else its mean, and return it.
+        Yields
+        ------
+        [shape=(n, n_features), float32]
 
-        The level goes into the first coefficient only. Added up with 80 bands, one equal number
-        80 times over would cost it two digits (0.0007 instead of 0.0001).
+        Raises
+        ------
+        DataError
+            See `features`.
         """
-        least, top_db = np.float32(math.log(self._family.floor)), self.recipe.top_db
-        if top_db is None:
-            np.clip(logs, least, np.float32(np.inf), out=logs)
-            level: FeatureArray = logs.mean(axis=1, keepdims=True)
-            np.subtract(logs, level, out=logs)
-            return level[:n_frames]
-        loudest = logs[:n_frames].max() - np.float32(top_db / DB)
-        level = np.full((1, 1), np.maximum(least, loudest), np.float32)
-        np.subtract(logs, level, out=logs)
-        np.clip(logs, np.float32(0), np.float32(np.inf), out=logs)  # twice as fast as maximum
-        return level
+        logs = map(self._logs, self._blocks.frames(pieces))
+        leveled = self._leveled(logs, [] if held is None else held)
+        return widened(starmap(self._columns, leveled), self.recipe.delta)
 
-    def _with_energy(self, columns: FeatureArray, energies: FeatureArray) -> FeatureArray:
-        energies = np.log(np.maximum(energies, np.float32(FLOAT32_EPS)))
+    def _logs(self, frames: Frames) -> _Logs:
+        n_rows = -(-frames.n_frames // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        rows = np.ones((n_rows, self.recipe.n_mels), np.float32)
+        energies = np.ones(frames.n_frames, np.float32)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            self._bands(frames, rows, energies)  # squares may overflow: seen in the level
+            return _Logs(np.log(rows, out=rows), energies)  # of zero in an empty band
+
+    def _leveled(self, logs: Iterable[_Logs], held: Held) -> Iterator[tuple[_Logs, FeatureArray]]:
+        top_db = self.recipe.top_db
+        return (
+            map(self._less_mean, logs) if top_db is None else self._less_lowest(logs, top_db, held)
+        )
+
+    # A level goes into the first coefficient only. Added up with 80 bands, one equal number 80
+    # times over would cost it two digits (0.0007 instead of 0.0001).
+
+    def _less_mean(self, logs: _Logs) -> tuple[_Logs, FeatureArray]:
+        """Subtract its mean from each row, in place, and give the means."""
+        rows = logs.rows
+        np.clip(rows, self._least, np.float32(np.inf), out=rows)
+        level: FeatureArray = rows.mean(axis=1, keepdims=True)
+        np.subtract(rows, _finite(level), out=rows)
+        return logs, level[: logs.n_frames]
+
+    def _less_lowest(
+        self, blocks: Iterable[_Logs], top_db: float, held: Held
+    ) -> Iterator[tuple[_Logs, FeatureArray]]:
+        """Subtract what is kept at least from all rows of a file, in place, and give it."""
+        energies: list[FeatureArray] = []
+        loudest = np.float32(-np.inf)
+        for logs in blocks:
+            loudest = np.maximum(loudest, logs.rows[: logs.n_frames].max())
+            held.append(logs.rows)
+            energies.append(logs.energies)
+        lowest = np.maximum(self._least, loudest - np.float32(top_db / DB))
+        level = _finite(np.full((1, 1), lowest, np.float32))
+        for rows, energy in zip(held, energies, strict=True):
+            np.subtract(rows, level, out=rows)
+            np.clip(rows, np.float32(0), np.float32(np.inf), out=rows)  # twice as fast as maximum
+            yield _Logs(rows, energy), level
+
+    def _columns(self, logs: _Logs, level: FeatureArray) -> FeatureArray:
+        """Turn the logarithms of bands less their level into coefficients or decibels."""
+        if self.recipe.features == "logmel":
+            bands = (logs.rows[: logs.n_frames] + level) * np.float32(self._family.gain)
+            return self._with_energy(bands, logs) if self.recipe.energy else bands
+        columns = np.empty((len(logs.rows), self.recipe.n_mfcc), np.float32)
+        for begin in range(0, len(columns), self._n_tile):
+            tile = slice(begin, begin + self._n_tile)
+            self._dct(logs.rows[tile], columns[tile])
+        columns = columns[: logs.n_frames]
+        columns[:, self._first] += level[:, 0] * self._first_gain
+        return self._with_energy(columns, logs) if self.recipe.energy else columns
+
+    def _with_energy(self, columns: FeatureArray, logs: _Logs) -> FeatureArray:
+        energies = np.log(np.maximum(_finite(logs.energies), np.float32(FLOAT32_EPS)))
         at = -1 if self.recipe.htk_compat else 0
         if self.recipe.features == "mfcc":
             columns[:, at] = energies
             return columns
         parts = [energies[:, None], columns]
         return np.concatenate(parts[:: at or 1], axis=1)
+
+
+def _finite(values: FeatureArray) -> FeatureArray:
+    """Refuse what squares that overflow leave behind."""
+    if not np.isfinite(values).all():
+        raise DataError("the samples are too large for float32, expected them in +-1")
+    return values

@@ -37,7 +37,7 @@ from mmprep.steps.columns import POLICIES
 from mmprep.steps.contents import Corpus
 from mmprep.steps.corpora import CORPORA
 from mmprep.steps.curate import Curated
-from mmprep.steps.inputs import Inputs, expand
+from mmprep.steps.inputs import Inputs, expand, skipped_note
 from mmprep.steps.layout import layout
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.tablework import Wishes, write_schema, write_tables
@@ -306,9 +306,7 @@ def _content(config: Config, plan: _Plan) -> dict[str, Any]:
 
 def _tell_skipped(plan: _Plan, session: base.Run) -> None:
     if plan.skipped:
-        session.progress.say(
-            f"{len(plan.skipped)} files that no reader takes were skipped ({plan.skipped[0]}, ...)"
-        )
+        session.progress.say(skipped_note(plan.skipped))
     if plan.idle:
         session.progress.say(
             f"{len(plan.idle)} clock logs lie beside no recording of their name and were left"

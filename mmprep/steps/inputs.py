@@ -63,6 +63,11 @@ class Inputs:
         return files.join(self.root, name)
 
 
+def skipped_note(names: Sequence[str]) -> str:
+    """Say that files of a folder were left out, since no reader of the step takes them."""
+    return f"{len(names)} files that no reader takes were skipped ({names[0]}, ...)"
+
+
 def expand(
     arguments: Sequence[str],
     *,

@@ -108,11 +108,8 @@ def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:
 
 def _compare(findings: Findings, reader: AudioReader) -> dict[str, Any]:
     """Give both lengths where they differ; warn where samples are missing that are claimed."""
-    declared, decoded, source = reader.info.n_declared, reader.n_decoded, findings.item.source
-    if reader.n_errors:
-        findings.warnings.append(f"{source}: {reader.n_errors} packets could not be decoded")
-    if reader.is_short:
-        findings.warnings.append(f"{source}: {decoded} samples were decoded, {declared} declared")
+    declared, decoded = reader.info.n_declared, reader.n_decoded
+    findings.warnings += sounds.lost(findings.item.source, reader)
     if declared is None or declared == decoded:
         return {}
     findings.lengths = (decoded, declared)

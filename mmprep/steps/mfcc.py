@@ -35,7 +35,7 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
-from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.inputs import expand, size_of, skipped_note
 from mmprep.steps.rates import check_rates
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
@@ -143,6 +143,8 @@ def run(
     with base.open_run(
         STEP, content, options, root=plan.root, engine=engine, progress=progress
     ) as session:
+        if plan.skipped:
+            session.progress.say(skipped_note(plan.skipped))
         tasks = list(_tasks(plan, content))
         if options.dry_run:
             return session.preview(tasks, sum(task.n_bytes for task in tasks) // 4)
@@ -150,6 +152,7 @@ def run(
             tasks = _with_speakers(session, tasks)
         outcomes = session.map(Work("mmprep.steps.extract:extract"), tasks, label="mfcc")
         session.check_failures()
+        _tell_gaps(session, outcomes, recipe.n_mels)
         return session.commit(_contents(plan, session, outcomes, recipe.features))
 
 
@@ -167,6 +170,7 @@ class _Plan:
     data: datasets.InputDataset | None = None
     sessions: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 def _plan(config: Config, options: RunOptions) -> _Plan:
@@ -188,7 +192,8 @@ def _plan(config: Config, options: RunOptions) -> _Plan:
     items = tuple(_file_item(inputs.path(name), name, ids[name]) for name in names)
     sizes = tuple(sounds.decoded_bytes(item.source, item.n_bytes) // 4 for item in items)
     sessions = {item.id: sounds.folder_of(item.id, inputs.root.name) for item in items}
-    return _Plan(inputs.root, items, sizes, shard_size, None, sessions, inputs.folders)
+    skipped = tuple(name for name in inputs.names if name not in ids)
+    return _Plan(inputs.root, items, sizes, shard_size, None, sessions, inputs.folders, skipped)
 
 
 def _file_item(path: str, name: str, item_id: str) -> Item:
@@ -260,11 +265,29 @@ def _with_speakers(session: base.Run, tasks: Sequence[Task]) -> list[Task]:
 
 def _told(task: Task, known: Mapping[str, core.Moments], failed: set[str]) -> Task:
     items = tuple(item for item in task.items if item.id not in failed)
-    speakers = {item.spec["subject"]: known[item.spec["subject"]].to_json() for item in items}
+    subjects = dict.fromkeys(item.spec["subject"] for item in items)
+    # One whose utterances are all shorter than a window has no moments.
+    speakers = {subject: known[subject].to_json() for subject in subjects if subject in known}
     return replace(task, items=items, spec={**task.spec, "speakers": speakers})
 
 
 # The data set -------------------------------------------------------------------------------------
+
+
+def _tell_gaps(session: base.Run, outcomes: Sequence[base.Outcome], n_mels: int) -> None:
+    """Say which utterances have no row, and that bands hold nothing."""
+    values = [outcome.value or {} for outcome in outcomes]
+    records = [pair for value in values for pair in value.get("records", {}).items()]
+    without = [item_id for item_id, row in records if row["rows"][0] == row["rows"][1]]
+    if without:
+        lacking = f"{len(without)} of {len(records)} are shorter than a window"
+        session.progress.warn(f"{lacking} and have no row ({without[0]}, ...)")
+    empty = {hz: n for value in values for hz, n in value.get("empty_bands", {}).items()}
+    for hz, n_bands in empty.items():
+        bands = f"{n_bands} of {n_mels} bands hold no bin of the transform"
+        session.progress.warn(
+            f"{bands} at {float(Fraction(hz)):g} Hz: a longer --n-fft or fewer --n-mels fill them"
+        )
 
 
 def _contents(

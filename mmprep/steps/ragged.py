@@ -5,6 +5,7 @@ Rules
 - Within a shard one rate, row shape and dtype: a task has one open shard for each.
 - No item is split: what would go over the limit begins a new shard; one over it stands alone.
 - Rows of an item that fails on the way are taken back.
+- A shard of no rows stays where an item of no rows names it.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class RaggedShards:
     _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _notes: list[list[Any]] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
+    _named: set[str] = field(default_factory=set)  # shards in which an item has its rows
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +98,7 @@ class RaggedShards:
             writer.truncate(rows.begin)
             raise
         rows.end = writer.n_rows
+        self._named.add(rows.path)
 
     def _writer(self, kind: Kind, n_rows_planned: int) -> ShardWriter:
         writer = self._open.get(kind)
@@ -139,10 +142,10 @@ class RaggedShards:
         Returns
         -------
         dict
-            `files` and `shards` of the task's value; shards that stayed empty are left out.
+            `files` and `shards` of the task's value; shards that no item names are left out.
         """
         for kind in list(self._open):
-            if self._open[kind].n_rows:
+            if self._names[kind] in self._named:
                 self._finish(kind)
             else:
                 self._open.pop(kind).abandon()

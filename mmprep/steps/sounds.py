@@ -59,6 +59,17 @@ def uneven(source: str, reader: AudioReader) -> tuple[str, ...]:
     return tuple(said)
 
 
+def lost(source: str, reader: AudioReader) -> tuple[str, ...]:
+    """Say what of a sound could not be decoded, once all of it has been read."""
+    found = []
+    if reader.n_errors:
+        found.append(f"{source}: {reader.n_errors} packets could not be decoded")
+    if reader.is_short:
+        declared = reader.info.n_declared
+        found.append(f"{source}: {reader.n_decoded} samples were decoded, {declared} declared")
+    return tuple(found)
+
+
 def suffix_of(name: str) -> str:
     """Give the last suffix in lower case."""
     return files.last_suffix(name).lower()

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import soundfile
 
-from mmprep import UsageError, run_convert, run_mfcc
+from mmprep import UsageError, open_dataset, run_convert, run_mfcc
+from mmprep.cli.api import run_step
 from mmprep.manifest.codec import decode_dataset, read_manifest
-from mmprep.mfcc import Extractor, preset
-from mmprep.steps.base import FailedItemsError
+from mmprep.media import AudioReader
+from mmprep.mfcc import Extractor, blocks, preset
+from mmprep.steps import extract, scratch
+from mmprep.steps.base import FailedItemsError, Silent
 from mmprep.steps.check import check
 from tests import raw
 from tests.conftest import ROOT
 from tests.kill import tree
 
 SERIAL = {"engine": "serial"}
+DEFAULTS = dict(AudioReader.__init__.__kwdefaults__)
 
 
 def test_features_are_those_of_the_extractor_on_the_file(sample):
@@ -166,3 +173,143 @@ def test_normalisation_by_speaker_without_subjects_is_refused(tmp_path):
     with pytest.raises(UsageError, match="1 of 1 have no subject") as caught:
         run_mfcc(tmp_path / "in", output=tmp_path / "out", cmvn="speaker")
     assert "--layout" in caught.value.hint
+
+
+def test_speaker_of_sounds_without_a_row_is_no_error(tmp_path):
+    raw.sound(tmp_path / "in/a/1.wav", n_samples=9)
+    raw.sound(tmp_path / "in/b/1.wav", n_samples=900)
+    run_convert(tmp_path / "in", output=tmp_path / "c", layout="{subject}/{take}.wav", **SERIAL)
+    run_mfcc(tmp_path / "c", output=tmp_path / "out", preset="kaldi", cmvn="speaker", **SERIAL)
+    assert [len(row["mfcc"]) for row in open_dataset(tmp_path / "out")] == [0, 9]
+
+
+def test_data_set_of_sounds_shorter_than_a_window_is_a_good_one(tmp_path):
+    for name in ("a", "b"):
+        raw.sound(tmp_path / f"in/{name}.wav", n_samples=150)
+    run_mfcc(tmp_path / "in", output=tmp_path / "out", preset="kaldi", **SERIAL)
+    assert check(str(tmp_path / "out"), checksums=True).findings == ()
+    assert [row["mfcc"].shape for row in open_dataset(tmp_path / "out")] == [(0, 13)] * 2
+
+
+# Long files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Make everything that is worked on piece by piece small."""
+    monkeypatch.setattr(blocks, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(extract, "PIECE_VALUES", 700)
+    monkeypatch.setattr(scratch, "MEMORY_BYTES", 20_000)
+    monkeypatch.setattr(AudioReader.__init__, "__kwdefaults__", {**DEFAULTS, "block_s": 0.1})
+
+
+RECIPES = (
+    {"delta": 2},
+    {"cmvn": "utterance", "delta": 1},
+    {"preset": "kaldi", "snip_edges": False},
+    {"rate": 5000, "features": "logmel"},
+)
+
+
+@pytest.mark.parametrize("options", RECIPES, ids=str)
+@pytest.mark.parametrize("source", ["in", "c"])
+def test_long_files_give_the_same_features_piece_by_piece(tmp_path, request, source, options):
+    for k, name in enumerate(("a.wav", "b.flac")):
+        raw.sound(tmp_path / f"in/{name}", n_samples=60_000 + k, n_channels=2)
+    run_convert(tmp_path / "in", output=tmp_path / "c", audio_dtype="int16", **SERIAL)
+    run_mfcc(tmp_path / source, output=tmp_path / "whole", **options, **SERIAL)
+    request.getfixturevalue("small_pieces")
+    run_mfcc(tmp_path / source, output=tmp_path / "pieces", **options, **SERIAL)
+    found, wanted = open_dataset(tmp_path / "pieces"), open_dataset(tmp_path / "whole")
+    name = options.get("features", "mfcc")
+    for ours, whole in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours[name], whole[name], rtol=1e-6)
+
+
+LENGTH_S = 2400
+MEASURED = r"""
+import re, sys
+from mmprep.cli import main
+assert main.run(["mfcc", *sys.argv[1:], "--engine", "serial", "-q"]) == 0
+print(re.search(r"VmHWM:\s*(\d+) kB", open("/proc/self/status").read())[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the memory")
+@pytest.mark.parametrize("source", ["in", "c"])
+def test_memory_does_not_grow_with_the_length_of_a_file(tmp_path, source):
+    raw.sound(tmp_path / "in/a.wav", n_samples=1, rate_hz=16000)
+    header = (tmp_path / "in/a.wav").read_bytes()[:40]
+    n_bytes = LENGTH_S * 16000 * 2
+    with (tmp_path / "in/a.wav").open("wb") as file:  # of zeros, which take no place on the disk
+        file.write(header + n_bytes.to_bytes(4, "little"))
+        file.truncate(44 + n_bytes)
+    run_convert(tmp_path / "in", output=tmp_path / "c", **SERIAL)
+    run = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(tmp_path / source), "-o", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(run.stdout.split()[-1]) < 250 * 1024  # all samples at once would take 460 MiB
+
+
+# What is said -------------------------------------------------------------------------------------
+
+
+class Told(Silent):
+    """Keep what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+    warn = say
+
+
+def told(*inputs, output, **options):
+    progress = Told()
+    run_step("mfcc", {"inputs": inputs, "output": output, **options, **SERIAL}, progress)
+    return progress.lines
+
+
+def test_sounds_without_a_row_are_counted(tmp_path):
+    for name, n_samples in (("a", 199), ("b", 200), ("c", 3)):
+        raw.sound(tmp_path / f"in/{name}.wav", n_samples=n_samples)
+    (line,) = told(tmp_path / "in", output=tmp_path / "out", preset="kaldi")
+    assert line == "2 of 3 are shorter than a window and have no row (a, ...)"
+
+
+def test_bands_without_a_bin_are_counted(tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    (line,) = told(tmp_path / "in", output=tmp_path / "out", n_mels=200)
+    n_empty = len(Extractor(preset("librosa", n_mels=200), 8000).empty_bands)
+    assert line.startswith(f"{n_empty} of 200 bands hold no bin of the transform at 8000 Hz")
+
+
+def test_files_that_are_no_sound_are_counted(tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    (tmp_path / "in/a.txt").write_text("text")
+    (line,) = told(tmp_path / "in", output=tmp_path / "out")
+    assert line == "1 files that no reader takes were skipped (a.txt, ...)"
+
+
+def test_packets_that_are_lost_are_told(shared, tmp_path):
+    (line,) = told(
+        shared("audio/compressed/androidx_100kB-garbage-prefix.mp3"), output=tmp_path / "out"
+    )
+    assert line.endswith("garbage-prefix.mp3: 1 packets could not be decoded")
+
+
+def test_features_of_a_file_have_the_times_of_its_converted_sound(shared, tmp_path):
+    file = shared("audio/compressed/androidx_bear.opus")
+    run_convert(file, output=tmp_path / "c", **SERIAL)
+    for source, name in ((file, "direct"), (tmp_path / "c", "by way")):
+        run_mfcc(source, output=tmp_path / name, **SERIAL)
+    direct, by_way = (
+        next(read_manifest(tmp_path / name / "manifest.jsonl")) for name in ("direct", "by way")
+    )
+    assert direct.streams["mfcc"].offset_s == by_way.streams["mfcc"].offset_s > 0
+    assert direct.duration_s == by_way.duration_s

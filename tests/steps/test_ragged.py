@@ -77,6 +77,14 @@ def test_shard_that_stays_empty_is_left_out(tmp_path):
         assert shards.close() == {"files": [], "shards": {}}
 
 
+def test_shard_of_no_rows_stays_where_an_item_has_its_rows_there(tmp_path):
+    with RaggedShards(tmp_path, 1000) as shards:
+        rows = _write(shards, MONO)
+        (shard,) = shards.close()["shards"]["audio"]
+    assert (rows.path, rows.begin, rows.end) == (shard["path"], 0, 0)
+    assert np.load(tmp_path / rows.path).shape == (0,)
+
+
 def test_shards_given_up_on_an_error_are_not_left_open(tmp_path):
     shards = RaggedShards(tmp_path, 1000)
     with pytest.raises(ValueError, match="bad"), shards:
