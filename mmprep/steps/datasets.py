@@ -129,6 +129,18 @@ def load(folder: str | Path, ids: Collection[str] = ()) -> InputDataset:
     return InputDataset(path, dataset, records)
 
 
+def without_audio(data: InputDataset) -> DataError:
+    """Say that there is no stream `audio`, and which other sound there is."""
+    kinds = data.dataset.modalities.items()
+    others = [name for name, modality in kinds if modality.kind == "audio"]
+    hint = "a recording named audio.wav or video.mp4 by the layout's {stream} gives one"
+    return DataError(
+        "no record has a stream `audio`",
+        where=data.record_path,
+        hint=f"there is sound in {', '.join(others)}; {hint}" if others else hint,
+    )
+
+
 def stream(record: Record, name: str) -> StreamRef:
     """Give a stream of a record.
 

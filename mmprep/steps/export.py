@@ -78,7 +78,7 @@ def run(
     data = datasets.load(config.inputs[0])
     records = [record for record in _chosen(data, config) if _has_sound(record, config)]
     if not records:
-        raise DataError("no record has sound", where=data.record_path)
+        raise datasets.without_audio(data)
     content = {
         "to": config.to,
         "splits": sorted(config.split),

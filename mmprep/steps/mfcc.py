@@ -203,7 +203,7 @@ def _file_item(path: str, name: str, item_id: str) -> Item:
 def _dataset_plan(data: datasets.InputDataset, shard_size: int, config: Config) -> _Plan:
     with_audio = [record for record in data.records if "audio" in record.streams]
     if not with_audio:
-        raise DataError("no record has a stream `audio`", where=data.record_path)
+        raise datasets.without_audio(data)
     check_rates(_record_rates(with_audio), config.rate)
     items = tuple(_shard_item(data, record) for record in with_audio)
     sizes = tuple(item.n_bytes // 4 for item in items)

@@ -136,6 +136,15 @@ def test_cut_video_says_how_many_frames_are_damaged(convert, tmp_path):
     assert "warning: a.mp4: 50 frames were found, 1 of them damaged, 50 declared" in done.err
 
 
+def test_sound_of_another_stream_than_audio_is_named_where_it_is_wanted(mmprep, tmp_path):
+    raw.sound(tmp_path / "in/P01/webcam.wav")
+    layout = ("--layout", "{subject}/{stream}.{ext}")
+    mmprep("convert", tmp_path / "in", "-o", tmp_path / "out", *layout, *SERIAL)
+    done = mmprep("mfcc", tmp_path / "out", "-o", tmp_path / "mfcc", *SERIAL)
+    assert "no record has a stream `audio`" in done.err
+    assert "there is sound in webcam;" in done.err
+
+
 def test_clock_log_of_no_recording_is_said(mmprep, tmp_path):
     raw.table(tmp_path / "in/P01/headset.tsv")
     (tmp_path / "in/P01/eeg.clock.csv").write_text("device,reference\n0,100\n10,110\n")
