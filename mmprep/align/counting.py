@@ -11,9 +11,11 @@ Rules
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from mmprep.align.phase import MAX_LATE, lost_by_phase, period_by_phase, rows_needed
 from mmprep.timebase import (
     BoolArray,
     FloatArray,
@@ -69,11 +71,14 @@ def count(stamps: FloatArray, period: float) -> Counted:
 
     How many are lost in a long hole takes a better period than neighbouring rows give.
     """
-    counted = _counted(stamps, period)
+    how = _how(stamps, period)
+    if how.by_phase:
+        period = period_by_phase(stamps, period)
+    counted = _counted(stamps, period, how)
     for _ in range(_RECOUNTS):
         before, period = _holes(counted.index), counted.period_s
         del counted  # two at once are too much of a long stream
-        counted = _counted(stamps, period)
+        counted = _counted(stamps, period, how)
         if np.array_equal(before, _holes(counted.index)):
             break
     return counted
@@ -86,40 +91,83 @@ def _holes(index: IntArray) -> IntArray:
     return np.stack([at, step[at]])
 
 
-def _counted(stamps: FloatArray, period: float) -> Counted:
-    step = np.diff(stamps)
+class _How(NamedTuple):
+    """How stamps scatter: `late` in periods, by single steps and by some; see Counted."""
+
+    scatter_s: float
+    late: float
+    packet: int
+    chunk: int
+    is_clear: bool
+
+    @property
+    def by_phase(self) -> bool:
+        return not self.is_clear and self.packet == self.chunk == 1 and self.late <= MAX_LATE
+
+
+def _how(stamps: FloatArray, period: float) -> _How:
     scatter = scatter_of(stamps, period)
-    packet = _packet_rows(stamps, step, period)
-    chunk = rows_a_chunk(stamps)
-    index, doubt = np.ones(stamps.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
-    index[0], advance = 0, index[1:]
-    window = 0
-    if packet == 1 and scatter <= SCATTERED * period:
-        at = np.flatnonzero(step > _GAP * period)
-        lost = _level_steps(stamps, period, at) / period
-        whole = np.maximum(np.rint(lost), 0)
-        advance[at] += whole.astype(np.int64)
-        doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
-    else:
-        late = lateness_of(stamps, period) / period
-        window = 48 * packet if packet > 1 else chunk * _window(late)
-        window = min(window, max(stamps.size // 4, 1))
-        least = 0.6 if packet > 1 else max(0.6, _SURE * late * (chunk / window) ** 0.5)
-        advance += _lost_in_scatter(stamps, period, window, packet, least)
-        doubt = advance > MAX_HOLE
-    n_unsure = int((advance > 1).sum()) if window else 0
+    packet = _packet_rows(stamps, np.diff(stamps), period)
+    is_clear = packet == 1 and scatter <= SCATTERED * period
+    late = 0.0 if is_clear else lateness_of(stamps, period) / period
+    return _How(scatter, late, packet, rows_a_chunk(stamps), is_clear)
+
+
+def _counted(stamps: FloatArray, period: float, how: _How) -> Counted:
+    lost, doubt, window = _lost(stamps, period, how)
+    n_unsure = int((lost > 0).sum()) if window else 0
+    index = np.ones(stamps.size, dtype=np.int64)
+    index[0] = 0
+    index[1:] += lost
+    del lost
     np.cumsum(index, out=index)
     bounds = np.concatenate([[0], np.flatnonzero(doubt) + 1, [stamps.size]])
     return Counted(
         index,
         bounds,
         period_over(stamps, index, bounds, period),
-        packet,
-        chunk,
-        scatter,
+        how.packet,
+        how.chunk,
+        how.scatter_s,
         n_unsure=n_unsure,
         window=window,
     )
+
+
+def _lost(stamps: FloatArray, period: float, how: _How) -> tuple[IntArray, BoolArray, int]:
+    """Count the samples lost at each interval.
+
+    Returns
+    -------
+    lost, doubt : [shape=(n - 1,)]
+    window : int
+        The rows that it takes to find a hole in scatter, 0 where there is no scatter.
+    """
+    if how.is_clear:
+        return *_lost_by_steps(stamps, period), 0
+    if how.by_phase:
+        window = rows_needed(how.late)
+        lost = lost_by_phase(stamps, period, late=how.late)
+    else:
+        window = 48 * how.packet if how.packet > 1 else how.chunk * _window(how.late)
+        window = min(window, max(stamps.size // 4, 1))
+        surely = _SURE * how.late * (how.chunk / window) ** 0.5
+        least = 0.6 if how.packet > 1 else max(0.6, surely)
+        lost = _lost_in_scatter(stamps, period, window, how.packet, least)
+    return lost, lost >= MAX_HOLE, window
+
+
+def _lost_by_steps(stamps: FloatArray, period: float) -> tuple[IntArray, BoolArray]:
+    """Count where a step of one sample and of two are told apart one by one."""
+    step = np.diff(stamps)
+    at = np.flatnonzero(step > _GAP * period)
+    count, doubt = np.zeros(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
+    del step
+    lost = _level_steps(stamps, period, at) / period
+    whole = np.maximum(np.rint(lost), 0)
+    count[at] = whole.astype(np.int64)
+    doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
+    return count, doubt
 
 
 def _window(scatter: float) -> int:
@@ -231,17 +279,25 @@ def _rise(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
     The level of a stretch of rows is its median, or for packets its minimum: the packet that came
     quickest.
     """
-    from scipy.ndimage import median_filter, minimum_filter1d  # 0.2 s to load
-
-    if minimum:
-        filtered = minimum_filter1d(level, rows, mode="nearest")
-    else:
-        filtered = median_filter(level, rows, mode="reflect")
+    filtered = _filtered(level, rows, minimum=minimum)
     half = rows // 2
     number = np.arange(level.size - 1)
     behind = np.clip(number + 1 + half, 0, level.size - 1)
     before = np.clip(number + 1 - (rows - half), 0, level.size - 1)
     return np.asarray(filtered[behind] - filtered[before])
+
+
+def _filtered(level: FloatArray, rows: int, *, minimum: bool) -> FloatArray:
+    """Give the median or minimum of the rows around each; of many rows by sixteenths."""
+    from scipy.ndimage import median_filter, minimum_filter1d  # 0.2 s to load
+
+    step = max(rows // 16, 1)
+    parts = np.pad(level, (0, -level.size % step), mode="edge").reshape(-1, step)
+    if minimum:
+        filtered = minimum_filter1d(parts.min(axis=1), -(-rows // step), mode="nearest")
+    else:
+        filtered = median_filter(np.median(parts, axis=1), -(-rows // step), mode="reflect")
+    return np.repeat(filtered, step)[: level.size]
 
 
 def level_of(stamps: FloatArray, counted: Counted) -> FloatArray:

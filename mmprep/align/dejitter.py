@@ -71,6 +71,7 @@ def dejitter(
     nominal_s: float | None,
     step_s: float,
     max_move_s: float,
+    resets: IntArray | None = None,
     drift_s: FloatArray | None = None,
     doubt: Doubt | None = None,
 ) -> Smooth | Refusal:
@@ -88,6 +89,8 @@ def dejitter(
         The step that all stamps are whole multiples of.
     max_move_s : float
         The cap on how far a stamp may move.
+    resets : [shape=(m,), int64], optional
+        The first rows after resets of the device's clock.
     drift_s : [shape=(n,), float64, s], optional
         What the session clock is ahead of the device's own by, apart from a constant.
     doubt : Doubt, optional
@@ -103,7 +106,7 @@ def dejitter(
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:
         return Refusal(why)
-    laid = lay(stamps_s, counted, step_s=step_s, drift_s=drift_s, doubt=doubt)
+    laid = lay(stamps_s, counted, step_s=step_s, resets=resets, drift_s=drift_s, doubt=doubt)
     why = _unsafe(laid, stamps_s, counted, max_move_s)
     return Refusal(why) if why else _smooth(laid, counted)
 
@@ -113,7 +116,7 @@ def _smooth(laid: Laid, counted: Counted) -> Smooth:
         seconds=laid.seconds,
         index=counted.index,
         period_s=_period(laid, counted),
-        n_stretches=counted.bounds.size - 1,
+        n_stretches=np.unique(laid.stretch).size,
         n_wandering=int(laid.wanders.sum()),
         estimate=laid.estimate,
         knot_s=laid.knot_s,
@@ -143,8 +146,7 @@ def _unsafe(laid: Laid, stamps: FloatArray, counted: Counted, max_move_s: float)
     )
     if moved > max_move_s:
         return f"a stamp would move by {moved:.3g} s, over the cap of {max_move_s:.3g} s"
-    stretch = np.searchsorted(counted.index[counted.bounds[1:-1]], laid.knot_index, side="right")
-    inside = np.diff(stretch) == 0
+    inside = np.diff(laid.stretch) == 0
     step = (np.diff(laid.knot_s) / np.diff(laid.knot_index))[inside]
     gain = step / _period(laid, counted) - 1
     if np.abs(gain).max(initial=0.0) > MAX_SKEW or np.any(laid.seconds[1:] <= laid.seconds[:-1]):

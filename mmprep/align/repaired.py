@@ -271,8 +271,8 @@ def repair(
     fit: Smooth | Refusal = Refusal("not asked for")
     if dejitters:
         own = placed.of(stream.stamps_ns if own_ns is None else own_ns)
-        drift_s = _seconds_since_first(placed.of(session_ns), own)
-        fit = _dejittered(stream, placed, drift_s, doubt, max_move_s)
+        clocks = placed.of(session_ns), own
+        fit = _dejittered(stream, placed, clocks, doubt, max_move_s)
     if isinstance(fit, Smooth):
         return _regular(stream, placed, fit)
     return _as_stamped(stream, placed, fit)
@@ -357,22 +357,34 @@ def _believed(stream: Stream, measured_ns: float) -> float:
 
 
 def _dejittered(
-    stream: Stream, placed: order.Order, drift_s: FloatArray, doubt: Doubt | None, max_move_s: float
+    stream: Stream,
+    placed: order.Order,
+    clocks: tuple[IntArray, IntArray],
+    doubt: Doubt | None,
+    max_move_s: float,
 ) -> Smooth | Refusal:
-    stamps_ns = placed.stamps_ns
+    """Lay the samples evenly; `clocks` are the session's times and the own ones without jumps."""
+    stamps_ns, device_ns = placed.stamps_ns, placed.of(stream.stamps_ns)
     if stamps_ns.size == 0:
         return Refusal("0 rows are too few for a line")
     period_s = period_of(stamps_ns, _nominal_ns(stream)) / NS_PER_S
-    step_s = int(np.gcd.reduce(np.diff(placed.of(stream.stamps_ns)))) / NS_PER_S
+    step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S
     return dejitter(
         _seconds_since_first(stamps_ns),
         period_s=period_s,
         nominal_s=float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None,
         step_s=step_s,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
-        drift_s=drift_s,
+        resets=None if clocks[1] is device_ns else _steps_of(device_ns, clocks[1]),
+        drift_s=_seconds_since_first(*clocks),
         doubt=doubt and doubt.since(int(stamps_ns[0])),
     )
+
+
+def _steps_of(stamps_ns: IntArray, less_ns: IntArray) -> IntArray:
+    """Give the rows at which stamps less others change, [shape=(m,), int64]."""
+    less = stamps_ns - less_ns
+    return np.flatnonzero(less[1:] != less[:-1]) + 1
 
 
 def _seconds_since_first(stamps_ns: IntArray, less_ns: IntArray | None = None) -> FloatArray:

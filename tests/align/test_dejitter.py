@@ -87,6 +87,40 @@ def test_dejitter_counts_through_a_long_gap(seed):
     assert errors_us(result, true)[0] <= 12
 
 
+@pytest.mark.parametrize(
+    ("jitter_s", "lost", "misplaced"), [(1.5e-3, 0.01, 100), (3e-3, 0.001, 150), (3e-3, 0.0, 0)]
+)
+def test_dejitter_counts_single_losses_through_wide_jitter(jitter_s, lost, misplaced):
+    rng = np.random.default_rng(3)
+    kept = rng.random(100_000) >= lost
+    kept[[0, *range(-50, 0)]] = True
+    kept[40_000:41_630] = False
+    true = even(100_000)[kept]
+    result = smooth(true + rng.normal(0, jitter_s, true.size), 128)
+    wrong = result.index != np.flatnonzero(kept)
+    assert not wrong[-1]
+    assert wrong.sum() <= misplaced
+
+
+@pytest.mark.parametrize("late_s", [0.4e-3, 2e-3, 3.9e-3])
+@pytest.mark.parametrize("jitter_s", [0.3e-3, 1.5e-3])
+def test_dejitter_begins_anew_where_a_device_was_restarted(late_s, jitter_s):
+    true = even(100_000)
+    true = true[(true < 300) | (true > 312.7)]
+    true += late_s * (true > 305)
+    result = smooth(true + np.random.default_rng(1).normal(0, jitter_s, true.size), 128)
+    assert result.n_stretches == 2
+    assert errors_us(result, true)[1] <= 40
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_dejitter_goes_on_over_a_gap_that_the_device_ran_through(seed):
+    true = even(50_000)
+    true = true[(true < 100) | (true > 112.7)]
+    result = smooth(true + np.random.default_rng(seed).normal(0, 1e-3, true.size), 128)
+    assert result.n_stretches == 1
+
+
 def test_dejitter_counts_lost_packets():
     n, size = 120_000, 12
     sample = np.arange(n)
@@ -150,6 +184,13 @@ def test_dejitter_counts_chunks_that_are_lost():
     result = smooth(chunked(true[kept], 10, 1 / 250, late), 250)
     assert result.index[-1] + 1 - result.index.size == 30
     assert np.percentile(np.abs(result.seconds - true[kept] - 0.5e-3), 95) <= 1e-3
+
+
+def test_dejitter_lays_half_normal_delays_on_their_lower_edge():
+    true = even(30_000)
+    result = smooth(true + np.abs(RNG.normal(0, 1e-3, true.size)), 128)
+    assert result.estimate == "envelope"
+    assert errors_us(result, true)[1] <= 20
 
 
 def test_dejitter_is_not_moved_by_late_outliers():
