@@ -25,13 +25,15 @@ _streams = options.chain(
         "--clock",
         multiple=True,
         metavar="NAME=FILE[,unit=us]",
-        help="Clock evidence of a stream: PTP exchanges, fixes, frame log, linuxptp log.",
+        help="The clock log of a stream: PTP exchanges, fixes (device,reference), frame log,"
+        " linuxptp log. Of a data set that of each recording is in it already.",
     ),
     click.option(
         "--start",
         multiple=True,
         metavar="NAME=TIME",
-        help="When a stream with relative times began: ISO 8601 with zone, or Unix seconds.",
+        help="When a stream with relative times began, in all sessions: ISO 8601 with zone, or Unix"
+        " seconds.",
     ),
     click.option(
         "--latency",
