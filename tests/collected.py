@@ -607,6 +607,7 @@ def _texts() -> Iterator[Case]:
             partial(
                 _muse,
                 stream="bands",
+                rate_hz=256.0,  # of a Muse 2; its bursts of packets average that
                 filled="RAW_TP9",
                 channels=[f"{band}_{at}" for band in MUSE for at in MUSE_AT],
                 units=("B",),
@@ -614,6 +615,7 @@ def _texts() -> Iterator[Case]:
             partial(
                 _muse,
                 stream="eeg",
+                rate_hz=256.0,
                 filled="RAW_TP9",
                 channels=[f"RAW_{at}" for at in (*MUSE_AT, "AUX")],
                 units=("uV",),
@@ -622,6 +624,7 @@ def _texts() -> Iterator[Case]:
             partial(
                 _muse,
                 stream="motion",
+                rate_hz=256.0,
                 filled="RAW_TP9",
                 channels=[f"{k}_{axis}" for k in ("Accelerometer", "Gyro") for axis in "XYZ"],
                 units=("deg/s", "g"),
@@ -629,6 +632,7 @@ def _texts() -> Iterator[Case]:
             partial(
                 _muse,
                 stream="status",
+                rate_hz=256.0,
                 filled="RAW_TP9",
                 channels=["HeadBandOn", *(f"HSI_{at}" for at in MUSE_AT), "Battery"],
                 units=("%",),

@@ -87,7 +87,7 @@ def test_rate_that_is_not_the_nominal_one_is_used_and_said(shared, tmp_path):
     truth = truth_of(shared, "B02")
     eeg = session.streams["EEG"]
     ppm = (truth["effective_srate"] / 128 - 1) * 1e6  # 2 ms of jitter leave 0.12 ppm (1 sigma)
-    assert eeg["rate_ppm"] == pytest.approx(ppm, abs=0.12)
+    assert eeg["rate_ppm"] == pytest.approx(ppm, abs=0.36)
     end_s = np.diff(eeg["coverage_s"])[0] - 1 / 128
     n_samples = eeg["accounting"]["in"]
     assert end_s == pytest.approx((n_samples - 1) / truth["effective_srate"], abs=1e-3)
