@@ -176,10 +176,17 @@ TimeAxis: TypeAlias = Grid | Timestamps
 _LAG = 1024
 _MAD = 1.4826
 _ALIKE = 1e-3  # steps inside a chunk are computed, not measured
+_MOST_STEPS = 1 << 20  # in a median
 _MOST_ROWS = 200  # between two arrivals of chunks
 
 
-def heads_of(stamps: IntArray | FloatArray) -> IntArray:
+def rows_a_chunk(stamps: IntArray | FloatArray) -> int:
+    """Count the rows that are stamped by one arrival, 1 where there are no chunks."""
+    chunks = chunks_of(stamps)
+    return 1 if chunks is None else max(stamps.size // chunks.size, 1)
+
+
+def chunks_of(stamps: IntArray | FloatArray) -> IntArray | None:
     """Find the rows at which chunks begin.
 
     Some senders stamp a chunk of rows by one arrival and space its rows evenly by the nominal
@@ -192,38 +199,47 @@ def heads_of(stamps: IntArray | FloatArray) -> IntArray:
 
     Returns
     -------
-    [shape=(k,), int64]
-        The first rows of chunks, 0 first; all rows where there are no chunks.
+    [shape=(k,), int64] or None
+        The first rows of chunks, 0 first; None where there are no chunks.
     """
-    chunks = _chunks(stamps)
-    return np.arange(stamps.size) if chunks is None else chunks
-
-
-def rows_a_chunk(stamps: IntArray | FloatArray) -> int:
-    """Count the rows that are stamped by one arrival, 1 where there are no chunks."""
-    chunks = _chunks(stamps)
-    return 1 if chunks is None else max(stamps.size // chunks.size, 1)
-
-
-def _chunks(stamps: IntArray | FloatArray) -> IntArray | None:
-    """Find the rows at which chunks begin; None where there are no chunks."""
-    step = np.diff(stamps)
-    middle = float(np.median(step)) if step.size else 0.0
-    at = np.flatnonzero(distances(step, middle) > _ALIKE * middle)
-    if not (middle > 0 and 2 < at.size <= (step.size + 1) / 2):
+    middle = median_of(_some_steps(stamps)) if stamps.size > 1 else 0.0
+    at = _unlike_steps(stamps, middle)
+    if not (middle > 0 and 2 < at.size <= stamps.size / 2):
         return None
     rows = np.diff(at)
     chunk = int(np.median(rows))
     is_even = np.mean(rows % chunk == 0) >= 0.8
-    is_dense = chunk <= _MOST_ROWS and at.size * chunk >= step.size / 2
-    phase = step[at] / middle
+    is_dense = chunk <= _MOST_ROWS and at.size * chunk >= (stamps.size - 1) / 2
+    phase = (stamps[at + 1] - stamps[at]) / middle
     is_free = float(np.median(np.abs(phase - np.rint(phase)))) > 0.01  # lost rows leave whole steps
     return np.append(0, at + 1) if chunk > 1 and is_even and is_dense and is_free else None
 
 
+def _unlike_steps(stamps: IntArray | FloatArray, middle: float) -> IntArray:
+    """Find the steps that are not the middle one; where most are not, no more than tell that."""
+    found, n_found = [np.empty(0, dtype=np.int64)], 0
+    for part in pieces(stamps.size - 1):
+        step = np.diff(stamps[part.start : part.stop + 1])
+        found.append(part.start + np.flatnonzero(distances(step, middle) > _ALIKE * middle))
+        n_found += found[-1].size
+        if 2 * n_found > stamps.size:
+            break
+    return np.concatenate(found)
+
+
+def _some_steps(stamps: IntArray | FloatArray, lag: int = 1) -> IntArray | FloatArray:
+    """Give the steps over some rows; of a long stream a million of them, evenly taken."""
+    every = max((stamps.size - lag) // _MOST_STEPS, 1)
+    return np.asarray(stamps[lag::every] - stamps[:-lag:every])
+
+
 def distances(values: IntArray | FloatArray, middle: float) -> FloatArray:
-    """Give |values - middle| in one new array; of long streams each array counts."""
-    off: FloatArray = values - np.float64(middle)
+    """Give |values - middle| of values that nobody needs again: floats are overwritten.
+
+    Of a long stream each array counts.
+    """
+    off = np.asarray(values, dtype=np.float64)
+    off -= middle
     return np.abs(off, out=off)
 
 
@@ -262,7 +278,7 @@ def scatter_of(stamps: IntArray | FloatArray, period: float) -> float:
     """Measure how far steps scatter: 1.4826 x the median distance from their periods."""
     if stamps.size < 2 or not period > 0:
         return 0.0
-    return _scatter(stamps, _chunks(stamps), period, 1)
+    return _scatter(stamps, chunks_of(stamps), period, 1)
 
 
 def lateness_of(stamps: IntArray | FloatArray, period: float) -> float:
@@ -270,7 +286,7 @@ def lateness_of(stamps: IntArray | FloatArray, period: float) -> float:
 
     Lateness that lasts for some rows hides from single steps.
     """
-    heads = _chunks(stamps)
+    heads = chunks_of(stamps)
     n_heads = stamps.size if heads is None else heads.size
     lags = [lag for lag in (1, 4, 16) if lag < n_heads / 4]
     return max((_scatter(stamps, heads, period, lag) for lag in lags), default=0.0)
@@ -280,36 +296,48 @@ def _scatter(
     stamps: IntArray | FloatArray, heads: IntArray | None, period: float, lag: int
 ) -> float:
     if heads is None:
-        return _MAD * median_of(distances(stamps[lag:] - stamps[:-lag], period * lag))
+        return _MAD * median_of(distances(_some_steps(stamps, lag), period * lag))
     rows, step = heads[lag:] - heads[:-lag], stamps[heads[lag:]] - stamps[heads[:-lag]]
     return _MAD * median_of(np.abs(step - period * rows))
 
 
 def _single_step(stamps: IntArray | FloatArray) -> float:
-    chunks = _chunks(stamps)
+    chunks = chunks_of(stamps)
     step = math.nan if chunks is None else _mean_step(stamps[chunks], np.diff(chunks))
-    return _mean_step(stamps, None) if math.isnan(step) else step
+    return _mean_row(stamps) if math.isnan(step) else step
 
 
-def _mean_step(stamps: IntArray | FloatArray, rows: IntArray | None) -> float:
+def _mean_step(stamps: IntArray | FloatArray, rows: IntArray) -> float:
     """Give the mean time a row of the steps that are alike; `rows` is how many each takes."""
     step = np.diff(stamps)
-    if step.size == 0:
-        return math.nan
-    single = step.astype(np.float64, copy=False) if rows is None else step / rows
+    single = step / rows
     middle = float(np.median(single))
-    if not (middle > 0 and median_of(distances(single, middle)) <= middle / 4):
+    if not (middle > 0 and median_of(distances(single.copy(), middle)) <= middle / 4):
         return math.nan
     inside = (single > middle / 2) & (single < middle * 1.5)
-    n_rows = inside.sum() if rows is None else rows[inside].sum()
-    return float(step[inside].sum() / n_rows)
+    return float(step[inside].sum() / rows[inside].sum())
+
+
+def _mean_row(stamps: IntArray | FloatArray) -> float:
+    """Give the mean of the steps that are alike."""
+    if stamps.size < 2:
+        return math.nan
+    middle = median_of(_some_steps(stamps))
+    if not (middle > 0 and median_of(distances(_some_steps(stamps), middle)) <= middle / 4):
+        return math.nan
+    total, n_rows = 0.0, 0
+    for part in pieces(stamps.size - 1):
+        step = np.diff(stamps[part.start : part.stop + 1])
+        inside = (step > middle / 2) & (step < middle * 1.5)
+        total, n_rows = total + step[inside].sum(), n_rows + int(inside.sum())
+    return float(total / n_rows)
 
 
 def _lag_step(stamps: IntArray | FloatArray) -> float:
     if stamps.size < 2:
         return math.nan
     lag = min(_LAG, max(stamps.size // 4, 1))
-    period = median_of(stamps[lag:] - stamps[:-lag]) / lag
+    period = median_of(_some_steps(stamps, lag)) / lag
     return period if period > 0 else math.nan
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep import align, clock, media, tables
+from mmprep import align, clock, files, media, tables
 from mmprep.clock import ClockModel
 from mmprep.errors import ClockError, DataError, UsageError
 from mmprep.rows import Rows, Store, gathered
@@ -35,6 +35,7 @@ from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Fixes, FrameLog, IntA
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
+LONG_ROWS = 1 << 20  # of a stream that leaves much freed memory behind
 KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often
 
 
@@ -139,9 +140,17 @@ def open_stream(spec: StreamSpec, store: Store) -> Opened:
     if spec.form == "raw":
         spec = replace(spec, form=reader_of(Path(spec.path)))
     opened = _FORMS.get(spec.form, _from_raw)(spec, store)
+    _tidy_up(opened.stream)
     if spec.start_ns is None:
         return opened
     return _shifted(opened, _shift_ns(opened, spec.start_ns))
+
+
+def _tidy_up(stream: Stream | None) -> None:
+    """Leave no memory behind that a long stream took on the way."""
+    if stream is not None and stream.n_samples >= LONG_ROWS:
+        tables.give_back_memory()
+        files.give_back_memory()
 
 
 def open_all(specs: Sequence[StreamSpec], store: Store) -> list[Opened]:
@@ -406,7 +415,9 @@ class Clocked:
                 breaks=self.opened.breaks,
             )
         times, own = self._row_times(self.opened.stream)
-        return align.repair(self.opened.stream, times, own_ns=own, doubt=self._doubt(times))
+        found = align.repair(self.opened.stream, times, own_ns=own, doubt=self._doubt(times))
+        _tidy_up(self.opened.stream)
+        return found
 
     @property
     def stamp_bound_s(self) -> float:

@@ -704,6 +704,11 @@ def join_streams(blocks: Iterable[Stream], store: Store = IN_MEMORY) -> Stream:
     return replace(first, stamps_ns=np.concatenate(stamps), data=data.rows())
 
 
+def give_back_memory() -> None:
+    """Give back to the system what was freed of Arrow's own memory."""
+    pa.default_memory_pool().release_unused()
+
+
 def read_stream(
     path: Path,
     name: str,

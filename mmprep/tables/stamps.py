@@ -27,7 +27,15 @@ import pyarrow.compute as pc
 
 from mmprep.errors import DataError, UsageError
 from mmprep.tables.schema import TimeColumn
-from mmprep.timebase import NS_PER_S, BoolArray, IntArray, bursts_of, heads_of, period_of
+from mmprep.timebase import (
+    NS_PER_S,
+    BoolArray,
+    IntArray,
+    bursts_of,
+    chunks_of,
+    median_of,
+    period_of,
+)
 
 NULL_STAMP_NS = int(np.iinfo(np.int64).min)
 """Stands for a missing stamp in a `Stream`; `align` counts it as corrupt."""
@@ -471,15 +479,18 @@ class RateMeter:
 
     @classmethod
     def _by_steps(cls, stamps_ns: IntArray) -> Fraction | None:
-        heads = heads_of(stamps_ns)
-        rows, steps = np.diff(heads), np.diff(stamps_ns[heads])
-        middle = float(np.median(steps / rows))
+        chunks = chunks_of(stamps_ns)
+        steps = np.diff(stamps_ns if chunks is None else stamps_ns[chunks])
+        rows = np.ones(1, dtype=np.int64) if chunks is None else np.diff(chunks)
+        middle = median_of(steps / rows)
         if middle <= 0:
             return None
         regular = (steps >= 0.5 * middle * rows) & (steps <= 1.5 * middle * rows)
-        if np.count_nonzero(regular) < cls.MIN_REGULAR * steps.size:
+        n_regular = int(np.count_nonzero(regular))
+        if n_regular < cls.MIN_REGULAR * steps.size:
             return None
-        return cls.usual(Fraction(NS_PER_S * int(rows[regular].sum()), int(steps[regular].sum())))
+        n_rows = n_regular if chunks is None else int(rows[regular].sum())
+        return cls.usual(Fraction(NS_PER_S * n_rows, int(steps.sum(where=regular))))
 
     @classmethod
     def _by_bursts(cls, stamps_ns: IntArray, begin: IntArray) -> Fraction | None:

@@ -274,8 +274,13 @@ class TextTable:
             return self.rate_hz, False
         if self.layout.rate is not None:
             return self.layout.rate.rate_hz, False
-        measured = RateMeter.measure(stamps_ns[stamps_ns != NULL_STAMP_NS])
+        measured = RateMeter.measure(_known(stamps_ns))
         return measured, measured is not None and not RateMeter.is_usual(measured)
+
+
+def _known(stamps_ns: IntArray) -> IntArray:
+    known = stamps_ns != NULL_STAMP_NS
+    return stamps_ns if known.all() else stamps_ns[known]
 
 
 @dataclass(frozen=True, slots=True)
