@@ -38,11 +38,11 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.needs import memory_bytes
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.sounds import suffix_of
-from mmprep.steps.streamspec import StreamSpec
-from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
+from mmprep.steps.streamspec import StreamSpec, spec_of
 from mmprep.timebase import NS_PER_S, rate, rate_text
 
 STEP = StepName("align", 2)
@@ -192,7 +192,7 @@ def _label_wish(config: Config) -> labels.Wish:
 
 
 def _memory(item: Item) -> int:
-    return max(DEFAULT_MEMORY_BYTES, 4 * item.n_bytes)
+    return memory_bytes([spec_of(spec) for spec in item.spec["streams"]])
 
 
 # What to do ---------------------------------------------------------------------------------------
