@@ -236,9 +236,17 @@ def _from_table(spec: StreamSpec, store: Store) -> Opened:
     stream = tables.join_streams(blocks, store)
     texts = tables.table_info(Path(spec.path)).texts
     if spec.kind == "video":
-        frames = stream.values[:, 0].astype(np.int32)
-        stream = replace(stream, data=frames, channels=(), units=(), kind="video")
+        stream = _as_frames(stream)
     return Opened(spec, _kept(stream, spec), track=spec.track, texts=texts)
+
+
+def _as_frames(stream: Stream) -> Stream:
+    """Take the rows of a table as frames: their ranks are its column `frame`, else row numbers."""
+    if "frame" in stream.channels:
+        frames = stream.values[:, stream.channels.index("frame")].astype(np.int32)
+    else:
+        frames = np.arange(stream.n_samples, dtype=np.int32)
+    return replace(stream, data=frames, channels=(), units=(), kind="video")
 
 
 def _from_shard(spec: StreamSpec, store: Store) -> Opened:
@@ -252,6 +260,8 @@ def _from_raw(spec: StreamSpec, store: Store) -> Opened:
     read = TABLE_READERS[spec.form].read_stream
     options = rawparts.options_of(spec)
     stream = read(Path(spec.path), options, spec.name, store=store, **chosen)
+    if spec.kind == "video":
+        stream = _as_frames(stream)
     return Opened(spec, _kept(stream, spec))
 
 
