@@ -29,6 +29,14 @@ _streams = options.chain(
         " linuxptp log. Of a data set that of each recording is in it already.",
     ),
     click.option(
+        "--events",
+        multiple=True,
+        metavar="NAME=FILE[#STREAM][,within=S][,above=X|below=X|value=REGEX]",
+        help="Happenings that several devices recorded, each by its own clock, for two streams or"
+        " more: rows of a table, those with a text, or where a signal rises or falls through X."
+        " The clock is off by at most S seconds.",
+    ),
+    click.option(
         "--start",
         multiple=True,
         metavar="NAME=TIME",

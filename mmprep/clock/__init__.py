@@ -23,6 +23,7 @@ Rauch, Tung, Striebel, "Maximum likelihood estimates of linear dynamic systems",
 D. L. Mills, RFC 5905, "Network Time Protocol Version 4", section 10 (clock filter).
 """
 
+from mmprep.clock.crossings import Crossings, rising
 from mmprep.clock.curve import Rows, evidence, robust_curve
 from mmprep.clock.fitting import fit, fit_exchanges, fit_fixes, frame_fixes
 from mmprep.clock.matching import Match, fit_events, match
@@ -41,6 +42,7 @@ from mmprep.clock.model import (
 __all__ = [
     "BOUND_SIGMAS",
     "ClockModel",
+    "Crossings",
     "Match",
     "Rows",
     "Segment",
@@ -56,6 +58,7 @@ __all__ = [
     "match",
     "offset_only",
     "on_reference",
+    "rising",
     "robust_curve",
     "shifted",
 ]

@@ -11,6 +11,8 @@ Rules
   do events that come in one rhythm, whatever their number.
 - A line may hold for a part, as where the device was restarted. The rest is matched by itself; if
   it should match and doesn't, all is refused.
+- Where it is known how far the clocks may be apart, shifts by more are no rivals, and a rhythm is
+  as good as any events.
 - Two events are matched only if no other two lie so far apart, a single one only with a single one.
 
 References
@@ -52,6 +54,8 @@ UNBELIEVABLE = 1e-6  # chance below which unmatched events contradict the match
 FINEST_S = 20e-6
 N_TOLERANCES = 12
 LUCK = 0.05
+N_SETTLING = 20
+WIDER, WIDER_BY_CHANCE = 2.5, 0.15
 N_GROWN = 6
 SAME = 0.1  # of the typical step: nearer lines are one
 HINT = (
@@ -80,6 +84,8 @@ class Match:
         Within which pairs were accepted; 0 where there was nothing to compare.
     drift : float
         d(reference - own) / d(own) of the longest stretch.
+    by_chance : float
+        The share of events that would find a partner within the tolerance if there were none.
     """
 
     own: IntArray
@@ -90,6 +96,7 @@ class Match:
     n_segments: int
     tolerance_s: float
     drift: float
+    by_chance: float
 
 
 class _Lists(NamedTuple):
@@ -99,6 +106,11 @@ class _Lists(NamedTuple):
     reference_s: FloatArray
     finest_s: float
     offsets: Offsets
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the clocks are known to differ by little."""
+        return math.isfinite(self.offsets.high_s)
 
     def part(self, own: IntArray, reference: IntArray) -> _Lists:
         """Give a part of both lists."""
@@ -137,8 +149,9 @@ class _Part(NamedTuple):
 
     own: IntArray
     reference: IntArray
-    tolerance_s: float
-    drift: float
+    tolerance_s: float = 0.0
+    drift: float = 0.0
+    by_chance: float = 0.0
 
 
 def fit_events(
@@ -149,7 +162,8 @@ def fit_events(
     Returns
     -------
     ClockModel, Match
-        Of one event: the offset alone; below five events `bound_s` is None.
+        Of one event: the offset alone; below five events `bound_s` is None. The bound allows for
+        wrong pairs, of which each is off by the tolerance.
 
     Raises
     ------
@@ -161,8 +175,14 @@ def fit_events(
     if own_ns.size == 1:
         model = offset_only(int(own_ns[0]), int(reference_ns[0]))
     else:
-        model = fit_fixes(own_ns, reference_ns, drift=found.drift)
-    return replace(model, method="events"), found
+        model = fit_fixes(own_ns, reference_ns, drift=found.drift / (1 + found.drift))
+    return replace(_looser(model, found.by_chance * found.tolerance_s), method="events"), found
+
+
+def _looser(model: ClockModel, slack_s: float) -> ClockModel:
+    segments = tuple(replace(s, bound_s=s.bound_s + slack_s) for s in model.segments)
+    bound_s = None if model.bound_s is None else model.bound_s + slack_s
+    return replace(model, segments=segments, bound_s=bound_s)
 
 
 def match(own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = None) -> Match:
@@ -202,6 +222,7 @@ def match(own_ns: IntArray, reference_ns: IntArray, *, within_ns: int | None = N
         n_segments=len(parts),
         tolerance_s=max(part.tolerance_s for part in parts),
         drift=max(parts, key=lambda part: part.own.size).drift,
+        by_chance=max(part.by_chance for part in parts),
     )
 
 
@@ -245,11 +266,11 @@ def _few(lists: _Lists) -> _Part:
         )
     own, reference = np.array(ways[0])
     if n == 1:
-        return _Part(own, reference, 0.0, 0.0)
+        return _Part(own, reference)
     if _by_luck(lists) > LUCK:
         raise ClockError(f"to match {sizes} may be chance: two are too few for so many", hint=HINT)
     own_s, reference_s = np.diff(lists.own_s[own])[0], np.diff(lists.reference_s[reference])[0]
-    return _Part(own, reference, 0.0, float(reference_s / own_s) - 1)
+    return _Part(own, reference, drift=float(reference_s / own_s) - 1)
 
 
 def _by_luck(lists: _Lists) -> float:
@@ -311,7 +332,8 @@ def _stretch(
         return
     matched = np.flatnonzero(found.partner >= 0)
     partner = found.partner[matched]
-    yield _Part(own[partner], reference[matched], found.tolerance_s, found.line.drift)
+    by_chance = chance.evenly(lists.own_s, found.tolerance_s)
+    yield _Part(own[partner], reference[matched], found.tolerance_s, found.line.drift, by_chance)
     before = (own[: partner.min()], reference[: matched[0]])
     after = (own[partner.max() + 1 :], reference[matched[-1] + 1 :])
     for rest in (before, after):
@@ -350,7 +372,7 @@ def _best(lists: _Lists) -> _Found:
             hint=HINT,
         )
     _refuse_rivals(lists, weighed)
-    return weighed[0]
+    return _widened(lists, weighed[0])
 
 
 def _refuse_rivals(lists: _Lists, found: list[_Found]) -> None:
@@ -422,13 +444,36 @@ def _grown(lists: _Lists, found: _Found, span_s: float) -> _Found:
     return found
 
 
+def _widened(lists: _Lists, found: _Found) -> _Found:
+    """Take in the pairs that lie farther off than those that say most: about a fifth of all."""
+    by_chance = chance.evenly(lists.own_s, found.tolerance_s)
+    wider = min(max(WIDER_BY_CHANCE / by_chance, 1.0), WIDER)
+    return _settled(lists, found._replace(tolerance_s=found.tolerance_s * wider))
+
+
+def _settled(lists: _Lists, found: _Found) -> _Found:
+    """Fit and pair in turn until the pairs stay: nearest ones lean towards a line that is off."""
+    whole = np.arange(lists.own_s.size)
+    for _ in range(N_SETTLING):
+        line = fitted(_paired(lists, found), found.line)
+        again = _weighed(lists, _meeting(lists, line, whole), found.tolerance_s)
+        if np.array_equal(again.partner, found.partner):
+            break
+        found = again
+    return found
+
+
+def _paired(lists: _Lists, found: _Found) -> Pairs:
+    paired = np.flatnonzero(found.partner >= 0)
+    return Pairs(lists.own_s[found.partner[paired]], lists.reference_s[paired])
+
+
 def _judged(lists: _Lists, line: Line, chosen: IntArray) -> _Found:
     """Fit a line to the events that it pairs, with the tolerance that says most."""
     best = _with_tolerance(lists, line, chosen)
     for _ in range(2):
-        paired = np.flatnonzero(best.partner >= 0)
-        pairs = Pairs(lists.own_s[best.partner[paired]], lists.reference_s[paired])
-        found = _with_tolerance(lists, fitted(pairs, best.line), chosen)
+        line = fitted(_paired(lists, best), best.line)
+        found = _with_tolerance(lists, line, chosen)
         if found.surprise <= best.surprise:
             break
         best = found
@@ -453,7 +498,7 @@ def _meeting(lists: _Lists, line: Line, chosen: IntArray) -> _Meeting:
 def _with_tolerance(lists: _Lists, line: Line, chosen: IntArray) -> _Found:
     """Choose the tolerance at which chance explains the pairs least."""
     met = _meeting(lists, line, chosen)
-    tried = [_weighed(lists, met, tolerance_s) for tolerance_s in lists.tolerances_s()]
+    tried = [_weighed(lists, met, tolerance_s) for tolerance_s in lists.tolerances_s().tolist()]
     return max(tried, key=lambda one: one.surprise)
 
 
@@ -482,5 +527,7 @@ def _weighed(
 
 def _beyond_rhythm(lists: _Lists, found: _Found) -> _Found:
     """Weigh a line anew: what the rhythm of the events explains counts for nothing."""
+    if lists.is_near:  # shifts by the rhythm are rivals, or impossible
+        return found
     met = _meeting(lists, found.line, np.arange(lists.own_s.size))
     return _weighed(lists, met, found.tolerance_s, by_rhythm=True)

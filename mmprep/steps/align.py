@@ -22,7 +22,7 @@ from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.steps import base, datasets, labels, windowlist
+from mmprep.steps import base, datasets, eventoption, labels, windowlist
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -38,6 +38,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.namevalue import pair
 from mmprep.steps.needs import memory_bytes
 from mmprep.steps.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
@@ -62,6 +63,7 @@ class Config:
     stream: tuple[str, ...] = ()
     session: str = "session"
     clock: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     latency: tuple[str, ...] = ()
     session_clock: str | None = None
@@ -98,7 +100,7 @@ class Config:
         UsageError
             A number, size or NAME=VALUE that is none.
         """
-        pairs = [_pair(text, "--rates") for text in (self.rates or "").split(",") if text]
+        pairs = [pair(text, "--rates") for text in (self.rates or "").split(",") if text]
         rates = {name: rate_text(rate(text, where="--rates")) for name, text in sorted(pairs)}
         window = _seconds(self.window, "--window")
         for option, number in (("--tolerance", self.tolerance), ("--min-valid", self.min_valid)):
@@ -115,20 +117,13 @@ class Config:
             "on_gap": self.on_gap,
             "tolerance_s": None if self.tolerance is None else self.tolerance / 1000,
             "min_valid": self.min_valid,
-            "methods": dict(sorted(_pair(text, "--method") for text in self.method)),
+            "methods": dict(sorted(pair(text, "--method") for text in self.method)),
             "frames": _frame_size(self.frames) if self.frames else None,
             "gray": self.gray,
             "fit": self.fit,
             "session_clock": self.session_clock,
             "shard_size": parse_bytes(self.shard_size),
         }
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not mark or not name or not value:
-        raise UsageError(f"{text!r} is not NAME=VALUE", where=option)
-    return name, value
 
 
 def _seconds(text: str, option: str) -> Fraction:
@@ -237,7 +232,7 @@ def _named(config: Config) -> dict[str, str]:
     found = {name: getattr(config, name) for name in ("video", "eeg", "gsr")}
     named = {name: path for name, path in found.items() if path is not None}
     for text in config.stream:
-        name, value = _pair(text, "--stream")
+        name, value = pair(text, "--stream")
         if name in named:
             raise UsageError(f"stream {name!r} is named twice", where="--stream")
         named[name] = value
@@ -253,8 +248,11 @@ def _named(config: Config) -> dict[str, str]:
 def _named_plan(config: Config) -> _Plan:
     specs = {name: _file_spec(name, text) for name, text in _named(config).items()}
     specs = _with_clocks(specs, config)
+    given = [eventoption.parse(text) for text in config.events]
+    eventoption.check_names(given, specs)
+    specs = eventoption.with_events(specs, given, eventoption.Given.raw)
     inputs = [str(Path(s.path).absolute()) for s in specs.values()]
-    inputs += [str(Path(s.clock).absolute()) for s in specs.values() if s.clock]
+    inputs += _evidence_paths(specs.values())
     root = Path(config.root).absolute() if config.root else expand(inputs).root
     unique = tuple(dict.fromkeys(inputs))
     described = [replace(s, path=str(Path(s.path).absolute())).to_json() for s in specs.values()]
@@ -282,7 +280,7 @@ def _named_plan(config: Config) -> _Plan:
 def _file_spec(name: str, text: str) -> StreamSpec:
     path, *settings = text.split(",")
     path, _, part = path.partition("#")
-    given = dict(_pair(setting, "--stream") for setting in settings)
+    given = dict(pair(setting, "--stream") for setting in settings)
     if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
         raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
     if not files.is_file(path):
@@ -378,7 +376,7 @@ def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:
 
 
 def _of_stream(text: str, option: str, specs: Mapping[str, StreamSpec]) -> tuple[str, str]:
-    name, value = _pair(text, option)
+    name, value = pair(text, option)
     if name not in specs:
         raise UsageError(
             f"there is no stream {name!r}", where=option, hint=f"streams: {', '.join(specs)}"
@@ -437,22 +435,26 @@ def _dataset_plan(config: Config, options: RunOptions) -> _Plan:
     loaded = [datasets.load(path, inputs.ids) for path in inputs.datasets]
     selected = [wanted[name] for name in wanted]
     groups, notes = _groups(loaded)
+    events = _Events([eventoption.parse(text) for text in config.events], loaded)
     items, templates = [], {}
     for group in groups:
         specs = list(_group_specs(group, dict(zip(map(id, loaded), selected, strict=True)), config))
         if not specs:
             continue
-        specs = list(_with_clocks({spec.name: spec for spec in specs}, config).values())
-        items.append(_session_item(group, specs))
+        named = events.put_to(
+            _with_clocks({spec.name: spec for spec in specs}, config), group, config
+        )
+        items.append(_session_item(group, list(named.values())))
         templates[group.id] = _template(group)
     if not items:
         raise DataError("no record has a stream to align", where=config.inputs[0])
+    events.check(items)
     media_root = Path(config.media_root).absolute() if config.media_root else loaded[0].media_root
     return _Plan(
         inputs.root,
         tuple(items),
         templates,
-        tuple(data.record_path for data in loaded),
+        tuple(data.record_path for data in events.loaded),
         media_root,
         tuple(notes),
     )
@@ -558,12 +560,70 @@ def _media(data: InputDataset, source: str | None, config: Config) -> str | None
     return str(root / source) if root is not None and source else None
 
 
+@dataclass(slots=True)
+class _Events:
+    """What `--events` gives of all sessions, and the data sets that hold it."""
+
+    given: list[eventoption.Given]
+    loaded: list[InputDataset]
+
+    def put_to(
+        self, specs: Mapping[str, StreamSpec], group: _Group, config: Config
+    ) -> dict[str, StreamSpec]:
+        """Put events to the streams of a session."""
+        return eventoption.with_events(
+            specs, self.given, lambda one: self._find(one, group, config)
+        )
+
+    def _find(self, given: eventoption.Given, group: _Group, config: Config) -> StreamSpec | None:
+        """Find what lists events: a stream of the session in a data set, or a raw file."""
+        if not datasets.is_dataset(given.path):
+            return given.raw()
+        data = self._dataset(given.path)
+        if given.part is None or given.part not in _all_streams(data):
+            raise UsageError(
+                f"{given.path}: which stream holds the events?",
+                where=eventoption.OPTION,
+                hint=f"DATASET#STREAM; its streams: {', '.join(sorted(_all_streams(data)))}",
+            )
+        for record in data.records:
+            if group.id in (record.session, record.id) and given.part in record.streams:
+                return _stream_spec(data, record, given.part, config)
+        return None
+
+    def _dataset(self, path: str) -> InputDataset:
+        folder = datasets.folder_of(path).absolute()
+        for data in self.loaded:
+            if data.folder.absolute() == folder:
+                return data
+        self.loaded.append(datasets.load(folder))
+        return self.loaded[-1]
+
+    def check(self, items: Sequence[Item]) -> None:
+        """Refuse events of streams that no session has, and one file for several sessions."""
+        eventoption.check_names(self.given, {s["name"] for i in items for s in i.spec["streams"]})
+        with_file = [one for one in self.given if not datasets.is_dataset(one.path)]
+        if with_file and len(items) > 1:
+            raise UsageError(
+                f"one file of events for {len(items)} sessions",
+                where=with_file[0].path,
+                hint="convert it, too: --events NAME=DATASET#STREAM takes that of each session",
+            )
+
+
+def _evidence_paths(specs: Iterable[StreamSpec]) -> list[str]:
+    """Name the raw files that tell of clocks."""
+    logs = [str(Path(s.clock).absolute()) for s in specs if s.clock and s.clock_form == "log"]
+    return [*logs, *eventoption.raw_paths(specs)]
+
+
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:
     paths = [path for spec in specs for path in (spec.path, *(path for path, _ in spec.more))]
     n_bytes = sum(map(size_of, paths))
     described = {"streams": [spec.to_json() for spec in specs]}
     root = str(group.records[0][0].folder)
-    return Item(group.id, (), n_bytes, described, group.id, root)
+    inputs = tuple(dict.fromkeys(_evidence_paths(specs)))
+    return Item(group.id, inputs, n_bytes, described, group.id, root)
 
 
 def _template(group: _Group) -> Record:

@@ -104,6 +104,11 @@ def folder_of(path: str | Path) -> Path:
     return named.parent if named.name == RECORD and named.is_file() else named
 
 
+def is_dataset(path: str | Path) -> bool:
+    """Say whether a data set is named."""
+    return (folder_of(path) / RECORD).is_file()
+
+
 def load(folder: str | Path, ids: Collection[str] = ()) -> InputDataset:
     """Read a data set, or some of its records.
 

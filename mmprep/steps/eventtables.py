@@ -10,6 +10,8 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,15 +94,25 @@ def _placed(
     return align.place_events(align.repair(stream, session), plan.span_ns, lasts)
 
 
+Pieces = list[tuple[Path, tuple[int, int] | None]]
+
+
 def _read(spec: StreamSpec, folder: Path) -> tables.EventTable:
-    """Read a stream with all its columns; a raw one through a table made of it."""
+    """Read a stream with all its columns."""
+    with pieces(spec, folder) as found:
+        return tables.read_events(found)
+
+
+@contextmanager
+def pieces(spec: StreamSpec, folder: Path) -> Iterator[Pieces]:
+    """Give the tables of a stream and their rows; of a raw one a table made of it, for a while."""
     if spec.form == "table":
-        pieces = ((spec.path, spec.rows), *spec.more)
-        return tables.read_events([(Path(path), rows) for path, rows in pieces])
+        yield [(Path(path), rows) for path, rows in ((spec.path, spec.rows), *spec.more)]
+        return
     with TemporaryDirectory(dir=folder) as made:
         target = tables.Target(Path(made, "events.parquet"), spec.name)
         _convert(spec, target)
-        return tables.read_events([(target.path, None)])
+        yield [(target.path, None)]
 
 
 def _convert(spec: StreamSpec, target: tables.Target) -> None:

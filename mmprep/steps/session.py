@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mmprep import align, files
 from mmprep.errors import DataError
 from mmprep.rows import Store
-from mmprep.steps import films, streams, sync
+from mmprep.steps import films, sharedevents, streams, sync
 from mmprep.steps.eventtables import EventStream
 from mmprep.steps.journal import FileNote
 from mmprep.steps.modality import Modality, Wish
@@ -50,9 +50,12 @@ def run(job: Job) -> dict[str, Any]:
 
 def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]) -> None:
     opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]], store)
-    on_clocks = streams.on_clock_of([streams.clocked(one) for one in opened], wish.session_clock)
+    on_clocks, said = sharedevents.related(
+        [streams.clocked(one) for one in opened], job.folder, wish.session_clock
+    )
+    on_clocks = streams.on_clock_of(on_clocks, wish.session_clock)
     streams.check_related(on_clocks)
-    notes: list[str] = []
+    notes = [f"{item.id}: {one}" for one in said]
     on_clocks, events = _parted(item, on_clocks, wish, notes)
     chosen = [_modality(one, wish, notes) for one in on_clocks]
     plan = align.plan_windows(
@@ -95,8 +98,9 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
 def _clock_name(chosen: list[Modality], wish: Wish) -> str:
     if wish.session_clock is not None:
         return wish.session_clock
-    has_master = any(modality.clocked.model.n_fixes for modality in chosen)
-    return "master" if has_master else "device"
+    masters = {modality.clocked.master for modality in chosen if modality.clocked.master}
+    names = masters & {modality.name for modality in chosen}
+    return min(names) if names else "master" if masters else "device"
 
 
 def _parted(
@@ -159,13 +163,14 @@ def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
 
 
 def _unproved(chosen: list[Modality]) -> list[str]:
-    loose = [m for m in chosen if not m.clocked.model.n_fixes and len(chosen) > 1]
+    if len(chosen) == 1:
+        return []
     told = {
         "no clock evidence for {}: taken as on the session clock, bound null": [
-            m.name for m in loose if m.clocked.fixes is None
+            m.name for m in chosen if m.clocked.master is None
         ],
         "one fix alone for {}: how fast it runs is not known, bound null": [
-            m.name for m in loose if m.clocked.fixes is not None
+            m.name for m in chosen if m.clocked.model.n_fixes == 1 and m.clocked.shared is None
         ],
     }
     return [note.format(", ".join(names)) for note, names in told.items() if names]

@@ -4,6 +4,8 @@ Rules
 -----
 - A stream is described by plain values (`StreamSpec`), so that a worker can open it.
 - With a session clock of its own choice a stream goes device -> master -> that clock.
+- Streams of XDF bring the evidence of their clocks; the master is then whoever recorded the file.
+- Two masters that don't tell Unix time are related by shared events alone (`sharedevents`).
 - Its stamps stay on its own clock until the clock model maps them: device -> session.
 - Without evidence a stream is taken to run on the session clock, with no bound; streams of which
   some carry Unix time and others don't are refused: there is no relation between their clocks.
@@ -32,6 +34,7 @@ from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Fixes, FrameLog, IntArray
 
+MASTER = "the master"
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
@@ -312,6 +315,12 @@ class Clocked:
         Session clock to master, where the session has another clock than the master's.
     logged : Logged, optional
         The times of a video's frames on the master's clock, from a log of all of them.
+    master : str, optional
+        Whose clock the master's is, in words; None without evidence.
+    link : ClockModel, optional
+        The clock of its master to that of the session, where events relate two masters.
+    shared : dict, optional
+        What is known of the events that relate it: see `sharedevents`.
     """
 
     opened: Opened
@@ -319,6 +328,9 @@ class Clocked:
     fixes: Evidence | None
     session: ClockModel | None = None
     logged: align.Logged | None = None
+    master: str | None = None
+    link: ClockModel | None = None
+    shared: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -343,6 +355,8 @@ class Clocked:
         """
         if self.session is not None:
             return _line(self.session.source_ref_ns)
+        if self.link is not None:
+            return _line(self.link.target_ref_ns)
         if self.fixes is not None:
             return _line(self.model.target_ref_ns)
         stream = self.opened.stream
@@ -359,6 +373,7 @@ class Clocked:
     def _from_master(self, master_ns: IntArray) -> IntArray:
         latency_ns = self.opened.spec.latency_ns
         times = master_ns - latency_ns if latency_ns else master_ns
+        times = times if self.link is None else self.link.apply(times)
         return times if self.session is None else self.session.invert(times)
 
     def lasting(self, own_ns: IntArray, durations_ns: IntArray) -> IntArray:
@@ -389,7 +404,7 @@ class Clocked:
     def _doubt(self, session_ns: IntArray) -> align.Doubt | None:
         """Say how wrong the times of rows may be by their clock; None where nothing tells."""
         usable = align.usable(session_ns)
-        models = [self.model] if self.session is None else [self.model, self.session]
+        models = [model for model in (self.model, self.link, self.session) if model is not None]
         if self.session is self.model or usable.size == 0:
             return None
         if any(model.bound_s is None for model in models):
@@ -398,15 +413,20 @@ class Clocked:
         count = min(int((end_ns - origin_ns) / NS_PER_S) + 2, MAX_DOUBTS)
         seconds = np.linspace(0.0, (end_ns - origin_ns) / NS_PER_S, count)
         times_ns = origin_ns + np.rint(seconds * NS_PER_S).astype(np.int64)
-        sigma_s, density = self.model.doubt_at(self._own_at(times_ns))
-        if self.session is not None:
-            more_s, more = self.session.doubt_at(times_ns)
-            sigma_s, density = sigma_s + more_s, density + more
+        doubts = [model.doubt_at(at_ns) for model, at_ns in self._path_of(times_ns)]
+        sigma_s, density = (np.sum(one, axis=0) for one in zip(*doubts, strict=True))
         return align.Doubt(origin_ns, seconds, sigma_s, density)
 
-    def _own_at(self, session_ns: IntArray) -> IntArray:
-        master = session_ns if self.session is None else self.session.apply(session_ns)
-        return self.model.invert(master + self.opened.spec.latency_ns)
+    def _path_of(self, session_ns: IntArray) -> list[tuple[ClockModel, IntArray]]:
+        """Give the models on the way to the session clock, each with the times that it maps."""
+        path, times = [], session_ns
+        if self.session is not None:
+            path.append((self.session, times))
+            times = self.session.apply(times)
+        if self.link is not None:
+            times = self.link.invert(times)
+            path.append((self.link, times))
+        return [*path, (self.model, self.model.invert(times + self.opened.spec.latency_ns))]
 
     def repaired(self) -> align.Repaired:
         """Put the stream on the session clock and repair its stamps."""
@@ -446,12 +466,15 @@ class Clocked:
 
     def bound_at_s(self, session_ns: IntArray) -> NDArray[np.float64] | None:
         """Bound the clock's error at session times; None without evidence."""
-        if not self.model.n_fixes:
+        if self.master is None:
             return None
         if self.session is self.model:
             return np.zeros(session_ns.shape)
-        bound = self.model.bound_at_s(self._own_at(session_ns))
-        return bound if self.session is None else bound + self.session.bound_at_s(session_ns)
+        path = self._path_of(session_ns)
+        if not self.model.n_fixes:  # the session is on its clock, or on one fitted to it
+            path = path[:-1]
+        bounds = [model.bound_at_s(at_ns) for model, at_ns in path]
+        return np.asarray(np.sum(bounds, axis=0)) if bounds else np.zeros(session_ns.shape)
 
 
 def _line(stamp_ns: int) -> str:
@@ -467,23 +490,38 @@ def clocked(opened: Opened) -> Clocked:
         The evidence can't be used, or is that of another clock.
     """
     spec = opened.spec
-    if spec.clock is None:
+    found = evidence_of(spec)
+    if found is None:
         return Clocked(opened, clock.identity(), None)
-    path = Path(spec.clock)
-    if spec.clock_form == "table":
-        found = evidence.read(path)
-    else:
-        found = clocklog.read(path, spec.clock_unit)
-    where = f"{spec.name} and {path.name}"
+    where = f"{spec.name} and {Path(spec.clock or spec.path).name}"
     if isinstance(found, FrameLog) and (spec.kind == "video" or spec.container is not None):
         return _by_frames(opened, found, where)
     stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
     if isinstance(found, Fixes) and found.device_ns.size == 1:
-        shift_ns = int(found.reference_ns[0] - found.device_ns[0])
-        return Clocked(opened, clock.shifted(clock.identity(), shift_ns), found)
-    model = clock.fit(found, stamps_ns=stamps, where=where)
-    clock.check_covers(model, stamps, where)
-    return Clocked(opened, model, found)
+        model = clock.offset_only(int(found.device_ns[0]), int(found.reference_ns[0]))
+    else:
+        model = clock.fit(found, stamps_ns=stamps, where=where)
+        clock.check_covers(model, stamps, where)
+    return Clocked(opened, model, found, master=_master(spec))
+
+
+def evidence_of(spec: StreamSpec) -> Evidence | None:
+    """Read the clock evidence of a stream: what is given, else what its own file has of it."""
+    if spec.clock is not None and spec.clock_form == "table":
+        return evidence.read(Path(spec.clock))
+    if spec.clock is not None:
+        return clocklog.read(Path(spec.clock), spec.clock_unit)
+    read = getattr(TABLE_READERS.get(spec.form), "clock_of", None)
+    found: Evidence | None = read(Path(spec.path), spec.part) if read is not None else None
+    return found
+
+
+def _master(spec: StreamSpec) -> str:
+    """Name whose clock evidence leads to: of XDF that of the recorder, a file a recorder."""
+    is_own = spec.clock is None or spec.clock_form == "table"
+    if is_own and spec.is_xdf:
+        return f"the recorder of {spec.source or spec.path}"
+    return MASTER
 
 
 def _by_frames(opened: Opened, log: FrameLog, where: str) -> Clocked:
@@ -497,7 +535,7 @@ def _by_frames(opened: Opened, log: FrameLog, where: str) -> Clocked:
         if not is_dense:
             raise
         model = clock.on_reference(pairs.reference_ns)
-    return Clocked(opened, model, pairs, logged=logged if is_dense else None)
+    return Clocked(opened, model, pairs, logged=logged if is_dense else None, master=MASTER)
 
 
 def _frames_of(opened: Opened) -> tuple[Stream, int]:
@@ -531,8 +569,10 @@ def on_clock_of(streams: Sequence[Clocked], name: str | None) -> list[Clocked]:
     if name is None:
         return list(streams)
     chosen = next((stream for stream in streams if stream.name == name), None)
-    if chosen is None or not chosen.model.n_fixes:
-        known = ", ".join(stream.name for stream in streams if stream.model.n_fixes)
+    if chosen is not None and chosen.master == chosen.name:
+        return list(streams)
+    if chosen is None or not chosen.model.n_fixes or chosen.link is not None:
+        known = ", ".join(s.name for s in streams if s.model.n_fixes and s.link is None)
         raise UsageError(
             f"no stream {name!r} with clock evidence",
             where="--session-clock",
@@ -556,6 +596,7 @@ def check_related(streams: Sequence[Clocked]) -> None:
         if stream.has_stamps:
             groups.setdefault(stream.time_line, []).append(stream.name)
     if len(groups) < 2:
+        _check_masters([stream for stream in streams if stream.has_stamps])
         return
     said = "; ".join(f"on {line}: {', '.join(names)}" for line, names in sorted(groups.items()))
     if groups.keys() == {UNIX, LOCAL}:
@@ -569,3 +610,17 @@ def check_related(streams: Sequence[Clocked]) -> None:
         hint=f"give --clock {last}=LOG or --start {last}=TIME; for many sessions put"
         " x.clock.tsv beside each x.EXT and convert again",
     )
+
+
+def _check_masters(streams: Sequence[Clocked]) -> None:
+    """Refuse two masters whose times count from moments of their own."""
+    masters: dict[str, list[str]] = {}
+    for stream in streams:
+        if stream.master is not None and stream.time_line == OWN:
+            masters.setdefault(stream.master, []).append(stream.name)
+    if len(masters) > 1:
+        said = "; ".join(f"on the clock of {m}: {', '.join(names)}" for m, names in masters.items())
+        raise ClockError(
+            f"{said}; nothing relates them",
+            hint="give the --events that both saw, or a --clock of one to the other",
+        )

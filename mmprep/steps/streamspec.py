@@ -49,6 +49,8 @@ class StreamSpec:
         The file or folder that it came from.
     record : str, optional
         What it belongs to, with whose first sample stamps may begin.
+    events : EventSpec, optional
+        Happenings that other clocks saw, too, on the clock of this one.
     """
 
     name: str
@@ -77,6 +79,7 @@ class StreamSpec:
     track: dict[str, Any] | None = None
     source: str | None = None
     record: str | None = None
+    events: EventSpec | None = None
 
     @property
     def container(self) -> str | None:
@@ -89,7 +92,12 @@ class StreamSpec:
         """The file whose clock the stream shares: streams of XDF come from hosts of their own."""
         if self.container is not None or self.source is None:
             return self.container
-        return None if ".xdf" in self.source[-8:].lower() else self.source
+        return None if self.is_xdf else self.source
+
+    @property
+    def is_xdf(self) -> bool:
+        """Whether it came from XDF, whose streams have clocks of their own."""
+        return self.source is not None and ".xdf" in self.source[-8:].lower()
 
     @property
     def nominal_hz(self) -> Fraction | None:
@@ -100,6 +108,35 @@ class StreamSpec:
         """Give the plain values."""
         value: dict[str, Any] = msgspec.to_builtins(self)
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class EventSpec:
+    """Where the happenings are listed that other clocks saw, too, as plain values.
+
+    Parameters
+    ----------
+    source : StreamSpec
+        The table: rows, or readings in which events show.
+    order : int
+        Its place among those of the session.
+    value : str, optional
+        Rows where this expression is found are events.
+    above, below : float, optional
+        Events are where a numeric column rises, or falls, through this.
+    column : str, optional
+        The column; default any text, the first numeric one.
+    within_ns : int, optional
+        The clock is off by at most so much.
+    """
+
+    source: StreamSpec
+    order: int
+    value: str | None = None
+    above: float | None = None
+    below: float | None = None
+    column: str | None = None
+    within_ns: int | None = None
 
 
 def spec_of(value: dict[str, Any]) -> StreamSpec:

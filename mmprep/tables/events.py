@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from mmprep.errors import UsageError
 from mmprep.tables.parquet import TableInfo, TableWriter, as_floats, column_of, read_rows
 from mmprep.tables.schema import TableSchema, TimeColumn
 from mmprep.tables.stamps import UNIT_NS, name_parts
-from mmprep.timebase import IntArray
+from mmprep.timebase import BoolArray, IntArray
 
 _DURATION = "duration"
 
@@ -45,6 +48,37 @@ class EventTable:
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.stamps_ns.size)
+
+    def matching(self, expression: re.Pattern[str], column: str | None = None) -> BoolArray:
+        """Tell in which rows an expression is found.
+
+        Parameters
+        ----------
+        column : str, optional
+            Where it is sought; default in all columns of text, or all if there is none.
+
+        Returns
+        -------
+        [shape=(n,), bool]
+
+        Raises
+        ------
+        UsageError
+            There is no such column.
+        """
+        found = np.zeros(self.n_rows, dtype=np.bool_)
+        for name in self._searched(column):
+            values, again = np.unique(_texts(self.columns.column(name)), return_inverse=True)
+            found |= np.array([expression.search(v) is not None for v in values], bool)[again]
+        return found
+
+    def _searched(self, column: str | None) -> list[str]:
+        names: list[str] = self.columns.column_names
+        if column is not None and column not in names:
+            raise UsageError(f"there is no column {column!r}", hint=f"columns: {', '.join(names)}")
+        if column is not None:
+            return [column]
+        return [n for n in names if self.columns.schema.field(n).type == pa.string()] or names
 
     def durations_ns(self) -> IntArray:
         """Say how long each row lasts; 0 for points in time."""
@@ -137,6 +171,14 @@ class EventTable:
             if base == _DURATION and known and self.columns.schema.field(name).type != pa.string():
                 return name, known
         return None
+
+
+def _texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
+    """Give cells as they are written; whole numbers without a point, missing ones empty."""
+    cells = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        cells = [int(v) if v is not None and v.is_integer() else v for v in cells]
+    return np.array(["" if cell is None else str(cell) for cell in cells], dtype=np.str_)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
