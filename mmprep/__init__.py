@@ -47,12 +47,15 @@ _MODULES = {"open_dataset": "loaders", "MemmapDataset": "loaders"}
 
 def __getattr__(name: str) -> Any:
     """Load a public name."""
-    from importlib import import_module, metadata
-
+    # Python asks here for each submodule, too, before it loads it.
     if name == "__version__":
-        return metadata.version("mmprep")
+        from importlib.metadata import version
+
+        return version("mmprep")
     if name not in __all__:
         raise AttributeError(f"module 'mmprep' has no attribute {name!r}")
+    from importlib import import_module
+
     module = "cli.api" if name.startswith("run_") else _MODULES.get(name, "errors")
     return getattr(import_module(f"mmprep.{module}"), name)
 
