@@ -390,6 +390,7 @@ class Run:
         self._hold()
         ledger = journal.Ledger(self.partial, published=False)
         placed = [self._placed_task(key, task) for key, task in tasks.items()]
+        work = replace(work, keep_going=self.run.keep_going)
         with closing(self._engine(work, placed)) as results:
             for (key, task), result in zip(tasks.items(), results, strict=True):
                 outcome = replace(_checked(result, task, stamps[key]), task_id=key)

@@ -142,13 +142,19 @@ class Outcome:
 class Job:
     """What a step's function sees of its task while it works: folder, items, failures."""
 
-    def __init__(self, task: Task, note: Note) -> None:
+    def __init__(self, task: Task, note: Note, *, keep_going: bool = True) -> None:
         self.task, self.folder, self._note = task, Path(task.folder), note
+        self._keep_going = keep_going
         self.failures: list[Failure] = [
             lost_failure(item, *task.lost[item.id]) for item in task.items if item.id in task.lost
         ]
         self.digests: dict[str, str] = {}
         self._targets: dict[str, Path] = {}
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an item failed and the rest are not to be tried."""
+        return bool(self.failures) and not self._keep_going
 
     @property
     def names(self) -> dict[str, str]:
@@ -163,6 +169,8 @@ class Job:
     def items(self) -> Iterator[Item]:
         """Go through the items, telling the engine which one is at work."""
         for item in self.task.items:
+            if self.is_stopped:
+                return
             if item.id not in self.task.lost:
                 self._note(item.id)
                 yield item
@@ -217,22 +225,25 @@ class Work:
         What changes how the function works, not what it gives.
     is_look : bool
         It reads parts of its inputs only: they get no digests of the whole.
+    keep_going : bool
+        Try the other items of a task after one that fails.
     """
 
     do: Callable[..., dict[str, Any]] | str
     options: Mapping[str, Any] = field(default_factory=dict)
     is_look: bool = False
+    keep_going: bool = True
 
     def __call__(self, task: Task, note: Note) -> Outcome:
         """Run a task; never raises for what its items or the disk do."""
-        job = Job(task, note)
+        job = Job(task, note, keep_going=self.keep_going)
         value: dict[str, Any] | None = None
         try:
             job.folder.mkdir(parents=True, exist_ok=True)
             do = resolve_name(self.do) if isinstance(self.do, str) else self.do
             value = do(job, **self.options)
             value |= {"names": job.names} if job.names else {}
-            digests = {} if self.is_look else job.fingerprints()
+            digests = {} if self.is_look or job.is_stopped else job.fingerprints()
         except FATAL as error:
             return Outcome(task.id, None, fatal=error)
         except OSError as error:

@@ -78,6 +78,13 @@ def test_sound_without_samples_fails_alone(tmp_path):
     assert caught.value.failures[0].id == "b"
 
 
+def test_fail_fast_tries_nothing_behind_the_first_that_fails(tmp_path):
+    for name in "abc":
+        raw.sound(tmp_path / f"in/{name}.wav", n_samples=800 * (name == "c"))
+    with pytest.raises(FailedItemsError, match="1 of 3"):
+        run_mfcc(tmp_path / "in", output=tmp_path / "out", keep_going=False, **SERIAL)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
 def test_channels_are_averaged_or_chosen(tmp_path, dtype):
     raw.sound(tmp_path / "in/a.wav", n_channels=2)

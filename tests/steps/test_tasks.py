@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def test_error_of_an_item_is_its_failure_and_the_others_go_on(task, error, messa
     assert (failure.id, failure.source, failure.stage) == ("a", "a", "stage")
     assert failure.error == type(error).__name__
     assert failure.message.startswith(message)
+
+
+def test_task_that_does_not_keep_going_stops_at_the_item_that_fails(task):
+    outcome = replace(_raising(ValueError("odd")), keep_going=False)(task, _unheard)
+    assert outcome.value == {"done": []}
+    assert [failure.id for failure in outcome.failures] == ["a"]
 
 
 @pytest.mark.parametrize(
