@@ -177,6 +177,9 @@ _LAG = 1024
 _MAD = 1.4826
 _ALIKE = 1e-3  # steps inside a chunk are computed, not measured
 _MOST_STEPS = 1 << 20  # in a median
+_HEAD = 1000  # rows that tell of most streams that they are not rounded
+COARSE = 0.3  # of a period: stamps rounded to more repeat and skip
+_FEWEST = 8  # odd steps, all over a stream, that are a habit
 _MOST_ROWS = 200  # between two arrivals of chunks
 
 
@@ -268,6 +271,9 @@ def period_of(stamps: IntArray | FloatArray, nominal: float = math.nan) -> float
     """
     single, by_lag = _single_step(stamps), _lag_step(stamps)
     if math.isnan(single) or by_lag < 1.5 * single:
+        rounded = rounded_steps(stamps)
+        if rounded.size:
+            return float(rounded.mean())
         return by_lag if math.isnan(single) else single
     if nominal > 0:
         return min(single, by_lag, key=lambda period: abs(math.log(period / nominal)))
@@ -339,6 +345,58 @@ def _lag_step(stamps: IntArray | FloatArray) -> float:
     lag = min(_LAG, max(stamps.size // 4, 1))
     period = median_of(_some_steps(stamps, lag)) / lag
     return period if period > 0 else math.nan
+
+
+def rounded_steps(stamps: IntArray | FloatArray) -> FloatArray:
+    """Give the steps of a stream whose stamps are rounded to about a period or more.
+
+    Such stamps repeat, or skip a value, though no row came twice and none was lost: evenly, or so
+    that repeats and skips make up for each other. Rows that come twice do neither.
+
+    Returns
+    -------
+    [shape=(k,), float64]
+        Steps from row to row, without those over three times the usual one; empty where equal
+        stamps are repeats and long steps holes, or there are none.
+    """
+    nothing = np.empty(0)
+    if not (_has_equal(stamps) or _is_coarse(np.diff(stamps[:_HEAD]))):
+        return nothing
+    step = np.diff(stamps)
+    usual = float(np.median(step[step > 0])) if np.any(step > 0) else 0.0
+    step = step[np.abs(step) <= 3 * usual]
+    odd = step == 0
+    if decimal_step(step) >= COARSE * usual:
+        odd |= step > 1.5 * usual
+    at = np.flatnonzero(odd)
+    quarters = np.bincount(at * 4 // max(step.size, 1), minlength=4)
+    if at.size < _FEWEST or quarters.min() < at.size / 10:
+        return nothing
+    if np.ptp(np.percentile(np.diff(at), [5, 95])) <= 2:
+        return step.astype(np.float64)
+    with_all, with_first = (_walk(part - part.mean()) for part in (step, step[step != 0]))
+    return step.astype(np.float64) if with_all < with_first / 2 else nothing
+
+
+def _has_equal(stamps: IntArray | FloatArray) -> bool:
+    parts = pieces(stamps.size - 1)
+    return any(not np.all(np.diff(stamps[part.start : part.stop + 1])) for part in parts)
+
+
+def _is_coarse(step: IntArray | FloatArray) -> bool:
+    return step.size > 0 and decimal_step(step) >= COARSE * float(np.median(np.abs(step)))
+
+
+def decimal_step(step: IntArray | FloatArray) -> float:
+    """Give what all steps are whole multiples of if that is a power of ten; else 0."""
+    unit = int(np.gcd.reduce(step)) if step.size and step.dtype.kind == "i" else 0
+    return float(unit) if unit and 10 ** (len(str(unit)) - 1) == unit else 0.0
+
+
+def _walk(residual: FloatArray) -> float:
+    """Measure how far a sum of residuals walks in a quarter of them."""
+    level, lag = np.cumsum(residual), max(residual.size // 4, 1)
+    return float(np.median(np.abs(level[lag:] - level[:-lag])))
 
 
 def bursts_of(stamps: IntArray | FloatArray, period: float) -> IntArray:

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from mmprep.timebase import bursts_of, chunks_of, lateness_of, period_of, scatter_of
+from mmprep.timebase import (
+    bursts_of,
+    chunks_of,
+    lateness_of,
+    period_of,
+    rounded_steps,
+    scatter_of,
+)
 
 RATE_HZ, NOMINAL_S = 250.2, 1 / 250
 RNG = np.random.default_rng(3)
@@ -92,3 +99,28 @@ def test_nominal_period_tells_bursts_from_losses():
 @pytest.mark.parametrize("stamps", [[], [1], [3, 3, 3, 3], [5, 4, 3]])
 def test_period_of_what_does_not_rise_is_unknown(stamps):
     assert math.isnan(period_of(np.array(stamps, dtype=np.int64)))
+
+
+@pytest.mark.parametrize("rate_hz", [900, 990, 1024, 1250, 1500])
+@pytest.mark.parametrize("jitter_ms", [0.0, 0.2])
+def test_stamps_rounded_to_about_a_period_repeat_and_skip_but_have_the_rate(rate_hz, jitter_ms):
+    jitter = np.random.default_rng(8).normal(0, jitter_ms, 20_000)
+    stamps = np.rint(np.arange(20_000) * 1000 / rate_hz + jitter).astype(np.int64)
+    assert rounded_steps(stamps).size > 19_000
+    assert period_of(stamps) == pytest.approx(1000 / rate_hz, rel=1e-3)
+
+
+def test_rows_that_come_twice_are_not_rounded_stamps():
+    rng = np.random.default_rng(9)
+    stamps = np.arange(20_000) * 1000
+    stamps = np.insert(stamps, rng.integers(0, 20_000, 200), stamps[rng.integers(0, 20_000, 200)])
+    stamps = np.sort(stamps)
+    assert rounded_steps(stamps).size == 0
+    assert period_of(stamps) == 1000
+
+
+def test_zeros_in_place_of_stamps_are_not_rounded_stamps():
+    stamps = np.arange(400) * 1000 + 10**12
+    stamps[180:204] = 0
+    assert rounded_steps(stamps).size == 0
+    assert period_of(stamps) == 1000

@@ -36,6 +36,8 @@ _MAD = 1.4826
 _GAP = 1.5
 _PASSES = 12
 _RECOUNTS = 3
+_WHOLE = 0.01  # of a step: periods of whole steps are not rounded
+_ROUNDED = 6**-0.5  # what rounding to steps of one adds to the scatter of intervals
 _SURE = 5 * 1.25  # five times the standard error of the difference of two medians
 
 
@@ -49,7 +51,8 @@ class Counted:
         Rising; a new stretch goes on with the next number.
     bounds : [shape=(n_stretches + 1,), int64]
         Stretch s holds rows `[bounds[s], bounds[s + 1])`.
-    period_s, scatter_s : float
+    period_s, scatter_s, rounding_s : float
+        The rounding of stamps is part of the scatter.
     packet, chunk : int
         Rows that arrive together, rows that were stamped by one arrival; 1 where there are none.
     n_unsure, window : int
@@ -62,16 +65,26 @@ class Counted:
     packet: int
     chunk: int
     scatter_s: float
+    rounding_s: float = 0.0
     n_unsure: int = 0
     window: int = 0
 
 
-def count(stamps: FloatArray, period: float) -> Counted:
+def count(
+    stamps: FloatArray, period: float, *, step_s: float = 0.0, skips: bool = False
+) -> Counted:
     """Give each row its sample number, counting the samples that are lost.
 
     How many are lost in a long hole takes a better period than neighbouring rows give.
+
+    Parameters
+    ----------
+    step_s : float
+        What stamps are rounded to: it adds to their scatter.
+    skips : bool
+        Rounding makes stamps skip values: steps longer by `step_s` are no holes.
     """
-    how = _how(stamps, period)
+    how = _how(stamps, period, step_s, skips=skips)
     if how.by_phase:
         period = period_by_phase(stamps, period)
     counted = _counted(stamps, period, how)
@@ -99,18 +112,25 @@ class _How(NamedTuple):
     packet: int
     chunk: int
     is_clear: bool
+    rounding_s: float
+    skip_s: float
 
     @property
     def by_phase(self) -> bool:
-        return not self.is_clear and self.packet == self.chunk == 1 and self.late <= MAX_LATE
+        is_single = self.packet == self.chunk == 1 and not self.skip_s
+        return not self.is_clear and is_single and self.late <= MAX_LATE
 
 
-def _how(stamps: FloatArray, period: float) -> _How:
-    scatter = scatter_of(stamps, period)
+def _how(stamps: FloatArray, period: float, step_s: float, *, skips: bool) -> _How:
+    phase = step_s and period / step_s
+    is_whole = abs(phase - round(phase)) <= _WHOLE and not skips
+    rounding_s = 0.0 if is_whole else _ROUNDED * step_s
+    scatter = max(scatter_of(stamps, period), rounding_s)
     packet = _packet_rows(stamps, np.diff(stamps), period)
     is_clear = packet == 1 and scatter <= SCATTERED * period
-    late = 0.0 if is_clear else lateness_of(stamps, period) / period
-    return _How(scatter, late, packet, rows_a_chunk(stamps), is_clear)
+    late = 0.0 if is_clear else max(lateness_of(stamps, period), rounding_s) / period
+    skip_s = step_s if skips else 0.0
+    return _How(scatter, late, packet, rows_a_chunk(stamps), is_clear, rounding_s, skip_s)
 
 
 def _counted(stamps: FloatArray, period: float, how: _How) -> Counted:
@@ -129,6 +149,7 @@ def _counted(stamps: FloatArray, period: float, how: _How) -> Counted:
         how.packet,
         how.chunk,
         how.scatter_s,
+        how.rounding_s,
         n_unsure=n_unsure,
         window=window,
     )
@@ -153,6 +174,7 @@ def _lost(stamps: FloatArray, period: float, how: _How) -> tuple[IntArray, BoolA
         window = min(window, max(stamps.size // 4, 1))
         surely = _SURE * how.late * (how.chunk / window) ** 0.5
         least = 0.6 if how.packet > 1 else max(0.6, surely)
+        least += how.skip_s / (how.packet * period)
         lost = _lost_in_scatter(stamps, period, window, how.packet, least)
     return lost, lost >= MAX_HOLE, window
 
@@ -163,7 +185,7 @@ def _lost_by_steps(stamps: FloatArray, period: float) -> tuple[IntArray, BoolArr
     at = np.flatnonzero(step > _GAP * period)
     count, doubt = np.zeros(step.size, dtype=np.int64), np.zeros(step.size, dtype=bool)
     del step
-    lost = _level_steps(stamps, period, at) / period
+    lost = level_steps(stamps, period, at) / period
     whole = np.maximum(np.rint(lost), 0)
     count[at] = whole.astype(np.int64)
     doubt[at] = (np.abs(lost - whole) > MAX_PHASE) | (whole > MAX_HOLE)
@@ -211,7 +233,7 @@ def _packet_rows(stamps: FloatArray, step: FloatArray, period: float) -> int:
     return int(np.median(np.diff(begin))) if begin.size > 2 else 1
 
 
-def _level_steps(stamps: FloatArray, period: float, at: IntArray, rows: int = 16) -> FloatArray:
+def level_steps(stamps: FloatArray, period: float, at: IntArray, rows: int = 16) -> FloatArray:
     """Measure by how much stamps stay late behind each of some intervals.
 
     Returns

@@ -71,6 +71,7 @@ def dejitter(
     nominal_s: float | None,
     step_s: float,
     max_move_s: float,
+    skips: bool = False,
     resets: IntArray | None = None,
     drift_s: FloatArray | None = None,
     doubt: Doubt | None = None,
@@ -87,6 +88,8 @@ def dejitter(
         The nominal period.
     step_s : float
         The step that all stamps are whole multiples of.
+    skips : bool
+        They are rounded to so much that they repeat or skip: see `timebase.rounded_steps`.
     max_move_s : float
         The cap on how far a stamp may move.
     resets : [shape=(m,), int64], optional
@@ -102,7 +105,7 @@ def dejitter(
         return Refusal("no period can be measured")
     if nominal_s is not None and median_of(np.diff(stamps_s)) < period_s / 2:
         period_s = nominal_s  # bursts say little about the period
-    counted = count(stamps_s, period_s)
+    counted = count(stamps_s, period_s, step_s=step_s, skips=skips)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:
         return Refusal(why)
@@ -159,7 +162,8 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
     period = counted.period_s
     if nominal is not None and abs(nominal / period - 1) > RATE_TOLERANCE:
         return f"the measured rate {1 / period:.6g} Hz is not the nominal {1 / nominal:.6g} Hz"
-    if nominal is None and counted.packet == 1 and counted.scatter_s > _UNNAMED * period:
+    unnamed = _UNNAMED * period + counted.rounding_s
+    if nominal is None and counted.packet == 1 and counted.scatter_s > unnamed:
         return "intervals differ too much, and no rate is named"
     level = level_of(stamps, counted)
     if counted.scatter_s <= SCATTERED * period and _share_alike(level, counted) < 0.9:

@@ -13,7 +13,9 @@ Rules
   are scatter: the row order stands. Chunks of rows that were stamped together scatter as one.
 - Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
   m equal stamps beside an interval of about m periods is m samples with one stamp, and so are
-  equal stamps in bursts of rows that come evenly.
+  equal stamps in bursts of rows that come evenly. Stamps that are rounded to about a period or
+  more repeat, too (see `timebase.rounded_steps`); of those rounded to a third of one, equal ones
+  are repeats if all that follow are a period early.
 """
 
 from __future__ import annotations
@@ -25,13 +27,17 @@ from itertools import pairwise
 
 import numpy as np
 
+from mmprep.align.counting import level_steps
 from mmprep.timebase import (
+    COARSE,
     NS_PER_S,
     BoolArray,
     FloatArray,
     IntArray,
     bursts_of,
+    decimal_step,
     lateness_of,
+    rounded_steps,
     scatter_of,
 )
 
@@ -41,6 +47,8 @@ UNREADABLE = np.iinfo(np.int64).min
 
 _SCATTERED = 0.1
 _SLACK = 10.0
+_FEW = 0.02  # of the rows: less is no habit of a sender
+_NEAR = 0.01
 _HOLE = 1.5  # periods; an interval between two samples in a row may be a little over one
 
 
@@ -160,15 +168,25 @@ def _straighten(stamps: IntArray, period: float) -> _Straight:
         return _Straight(None, stamps)
     on_line = _line(stamps, step, slack, period)
     fixed, placed, late = stamps.copy(), on_line.copy(), np.zeros(stamps.size, dtype=bool)
-    kept_stamps = np.maximum.accumulate(stamps[on_line])
+    line_rows, kept_stamps = np.flatnonzero(on_line), np.maximum.accumulate(stamps[on_line])
+    homeless, taken = [], set()
     for begin, end in _blocks(stamps, on_line, slack):
-        block = stamps[begin:end]
-        shift = _room_for(stamps, on_line, begin, end, period)
-        if shift is not None:
+        low, high = _neighbours(line_rows, begin)
+        shift = _room_for(stamps, (low, begin, end, high), period)
+        if shift is not None and (low, high) == (begin - 1, end):
             fixed[begin:end] += shift
             placed[begin:end] = True
-        elif slack == 0:
-            late[begin:end] = placed[begin:end] = _in_holes(block, kept_stamps, period)
+            taken.add(low)
+            continue
+        if slack == 0:
+            late[begin:end] = placed[begin:end] = _in_holes(stamps[begin:end], kept_stamps, period)
+        if shift is not None and not placed[begin:end].any():
+            homeless.append((low, begin, end, shift))
+    for low, begin, end, shift in homeless:  # rows beside them have a place of their own
+        if low not in taken:
+            fixed[begin:end] += shift
+            placed[begin:end] = True
+            taken.add(low)
     n_shifted, n_late = int((fixed != stamps).sum()), int(late.sum())
     if placed.all() and not n_late:
         return _Straight(None, fixed, n_shifted)
@@ -259,18 +277,28 @@ def _blocks(stamps: IntArray, on_line: BoolArray, slack: int) -> Iterator[tuple[
         yield int(off[low]), int(off[high - 1]) + 1
 
 
-def _room_for(
-    stamps: IntArray, on_line: BoolArray, begin: int, end: int, period: float
-) -> int | None:
-    """Say by how much a block must shift to fill the room between its neighbours; None: no fit."""
-    if not period > 0 or begin == 0 or end == stamps.size:
+def _neighbours(line_rows: IntArray, row: int) -> tuple[int, int]:
+    """Give the rows of the line before and behind a row that is off it; -1 for none."""
+    at = int(np.searchsorted(line_rows, row))
+    before = int(line_rows[at - 1]) if at else -1
+    return before, int(line_rows[at]) if at < line_rows.size else -1
+
+
+def _room_for(stamps: IntArray, rows: tuple[int, int, int, int], period: float) -> int | None:
+    """Say by how much a block must shift to fill the room around it exactly; None: no fit.
+
+    Parameters
+    ----------
+    rows : (low, begin, end, high)
+        The block is `[begin, end)`; the line has low before it and high behind it.
+    """
+    low, begin, end, high = rows
+    if not period > 0 or low < 0 or high < 0:
         return None
-    if not (on_line[begin - 1] and on_line[end]):
-        return None
-    room = int(stamps[end] - stamps[begin - 1]) - int(stamps[end - 1] - stamps[begin])
+    room = int(stamps[high] - stamps[low]) - int(stamps[end - 1] - stamps[begin])
     if abs(room - 2 * period) > period / 2:
         return None
-    return int(stamps[begin - 1]) + room // 2 - int(stamps[begin])
+    return int(stamps[low]) + room // 2 - int(stamps[begin])
 
 
 def _in_holes(block: IntArray, line: IntArray, period: float) -> BoolArray:
@@ -295,11 +323,27 @@ def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]
         return new, False
     starts = np.flatnonzero(new)
     size = np.diff(np.append(starts, stamps.size))
-    if period > 0 and (
-        _are_packets(stamps[starts], size, period) or bursts_of(stamps, period).size
-    ):
+    if period > 0 and _are_samples(stamps, starts, size, period):
         return np.ones(stamps.size, dtype=bool), True
+    if period > 0 and decimal_step(np.diff(stamps)) >= COARSE * period:
+        again = np.flatnonzero(~new) - 1
+        since = (stamps - stamps[0]).astype(np.float64)
+        new[again + 1] = level_steps(since, period, again) > -period / 2
     return new, False
+
+
+def _are_samples(stamps: IntArray, starts: IntArray, size: IntArray, period: float) -> bool:
+    """Say whether equal stamps stand for several samples each."""
+    many = size > 1
+    if size[many].sum() >= _FEW * stamps.size and _are_packets(stamps[starts], size, period):
+        return True
+    if bursts_of(stamps, period).size:
+        return True
+    rounded = rounded_steps(stamps)
+    if rounded.size == 0:
+        return False
+    with_all, with_first = rounded.mean(), rounded.sum() / np.count_nonzero(rounded)
+    return bool(abs(with_all / period - 1) <= max(abs(with_first / period - 1), _NEAR))
 
 
 def _are_packets(stamps: IntArray, size: IntArray, period: float) -> bool:

@@ -5,7 +5,7 @@ Rules
 - `order` puts rows in order and names those that can't be kept; `dejitter` moves the stamps of a
   regular stream onto a line, where that is justified.
 - A gap is an interval over 1.5 nominal periods; a run is what lies between two gaps. Where the
-  measured rate is off the nominal one by a third or more, the measured period counts; an
+  measured rate of 16 rows or more is off the nominal one by a third, the measured period counts; an
   irregular stream without a nominal rate has a gap where an interval is over 10 median ones.
 - Events are never moved and have no runs: they are sorted, and a repeat is the same stamp with
   the same value.
@@ -23,12 +23,22 @@ from numpy.typing import NDArray
 
 from mmprep.align import order
 from mmprep.align.axis import Axis, KnotAxis, StampAxis
+from mmprep.align.counting import MIN_ROWS
 from mmprep.align.dejitter import Refusal, Smooth, dejitter
 from mmprep.align.evenly import Doubt
 from mmprep.errors import DataError
 from mmprep.rows import Rows
 from mmprep.signals import Stream
-from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, period_of, pieces
+from mmprep.timebase import (
+    NS_PER_S,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    decimal_step,
+    period_of,
+    pieces,
+    rounded_steps,
+)
 
 GAP_PERIODS = 1.5
 IRREGULAR_GAP = 10.0
@@ -352,6 +362,8 @@ def _believed(stream: Stream, measured_ns: float) -> float:
     if stream.nominal_rate_hz is None:
         return measured_ns
     nominal_ns = _nominal_ns(stream)
+    if stream.n_samples < MIN_ROWS:
+        return nominal_ns
     ratio = measured_ns / nominal_ns
     return measured_ns if ratio >= _DISBELIEF or ratio <= 1 / _DISBELIEF else nominal_ns
 
@@ -368,12 +380,13 @@ def _dejittered(
     if stamps_ns.size == 0:
         return Refusal("0 rows are too few for a line")
     period_s = period_of(stamps_ns, _nominal_ns(stream)) / NS_PER_S
-    step_s = int(np.gcd.reduce(np.diff(device_ns))) / NS_PER_S
+    step_s = decimal_step(np.diff(device_ns)) / NS_PER_S
     return dejitter(
         _seconds_since_first(stamps_ns),
         period_s=period_s,
         nominal_s=float(1 / stream.nominal_rate_hz) if stream.nominal_rate_hz else None,
         step_s=step_s,
+        skips=rounded_steps(device_ns).size > 0,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
         resets=None if clocks[1] is device_ns else _steps_of(device_ns, clocks[1]),
         drift_s=_seconds_since_first(*clocks),

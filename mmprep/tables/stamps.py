@@ -35,6 +35,7 @@ from mmprep.timebase import (
     chunks_of,
     median_of,
     period_of,
+    rounded_steps,
 )
 
 NULL_STAMP_NS = int(np.iinfo(np.int64).min)
@@ -445,7 +446,7 @@ def row_stamps(start_ns: int, rate_hz: Fraction, rows: IntArray) -> IntArray:
     return start_ns + rows * whole + (2 * rows * rest + rate) // (2 * rate)
 
 
-_NTSC = Fraction(1000, 1001)
+_NTSC, LARGEST_NTSC_HZ = Fraction(1000, 1001), 240  # a rate of pictures
 
 
 class RateMeter:
@@ -479,6 +480,9 @@ class RateMeter:
 
     @classmethod
     def _by_steps(cls, stamps_ns: IntArray) -> Fraction | None:
+        rounded = rounded_steps(stamps_ns)
+        if rounded.size:
+            return cls.usual(Fraction(NS_PER_S * rounded.size, int(rounded.sum())))
         chunks = chunks_of(stamps_ns)
         steps = np.diff(stamps_ns if chunks is None else stamps_ns[chunks])
         rows = np.ones(1, dtype=np.int64) if chunks is None else np.diff(chunks)
@@ -506,13 +510,15 @@ class RateMeter:
     @classmethod
     def is_usual(cls, rate_hz: Fraction) -> bool:
         """Say whether a rate is one that devices are made for: whole, NTSC, or one in seconds."""
-        return 1 in (rate_hz.denominator, rate_hz.numerator, (rate_hz / _NTSC).denominator)
+        is_ntsc = rate_hz <= LARGEST_NTSC_HZ and (rate_hz / _NTSC).denominator == 1
+        return is_ntsc or 1 in (rate_hz.denominator, rate_hz.numerator)
 
     @classmethod
     def usual(cls, measured_hz: Fraction) -> Fraction:
         """Move a measured rate to the nearest usual one within 500 ppm."""
         near = [Fraction(max(1, round(measured_hz))), Fraction(1, max(1, round(1 / measured_hz)))]
-        near.append(max(1, round(measured_hz / _NTSC)) * _NTSC)
+        if measured_hz <= LARGEST_NTSC_HZ:
+            near.append(max(1, round(measured_hz / _NTSC)) * _NTSC)
         best = min(near, key=lambda rate: abs(rate - measured_hz))
         if abs(best - measured_hz) <= cls.TOLERANCE * measured_hz:
             return best

@@ -153,3 +153,35 @@ def test_period_of_rounded_stamps_is_unbiased():
 
 def test_period_of_packets_is_that_of_samples():
     assert period_of(np.repeat(even(100, 12 * P), 12)) == pytest.approx(P, rel=0.15)
+
+
+def milliseconds(rate_hz, n=8000, jitter_ms=0.0):
+    jitter = np.random.default_rng(1).normal(0, jitter_ms, n)
+    return np.rint(np.arange(n) * 1000 / rate_hz + jitter).astype(np.int64) * 10**6
+
+
+@pytest.mark.parametrize("jitter_ms", [0.0, 0.2])
+@pytest.mark.parametrize("rate_hz", [900, 1000, 1024, 1500, 2000])
+def test_equal_stamps_of_rounded_ones_are_samples(rate_hz, jitter_ms):
+    stamps = milliseconds(rate_hz, jitter_ms=jitter_ms)
+    assert in_order(stamps, period_ns=1e9 / rate_hz).n_duplicate == 0
+
+
+def test_rows_that_come_twice_are_repeats_among_rounded_stamps():
+    stamps = np.sort(np.append(milliseconds(500), milliseconds(500)[[100, 2000, 2001, 7000]]))
+    placed = in_order(stamps, period_ns=2e6)
+    assert placed.n_duplicate == 4
+
+
+def test_equal_stamps_of_rounded_ones_are_samples_where_none_follows_early():
+    stamps = milliseconds(512)
+    stamps[300] = stamps[299]
+    assert in_order(stamps, period_ns=1e9 / 512).n_duplicate == 0
+
+
+def test_repeats_beside_a_block_that_is_off_do_not_take_its_room():
+    stamps = np.insert(even(400), 244, even(400)[244:246])
+    stamps[248:250] += 2 * DAY_NS
+    placed = in_order(stamps, period_ns=P)
+    assert (placed.n_duplicate, placed.n_shifted, placed.n_corrupt) == (2, 2, 0)
+    assert placed.stamps_ns.tolist() == even(400).tolist()

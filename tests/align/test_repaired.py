@@ -115,6 +115,23 @@ def test_repair_shifts_the_jumped_block_of_b03_back(shared):
     assert fixed.n_gaps == 0
 
 
+@pytest.mark.parametrize("rate_hz", [900, 1024, 1500])
+def test_repair_of_stamps_in_milliseconds_finds_samples_between_them(rate_hz):
+    seconds = np.round(np.arange(20_000) / rate_hz, 3)
+    fixed = made.repaired(seconds, rate=rate_hz)
+    assert fixed.n_samples == 20_000
+    assert fixed.n_gaps == 0
+    assert fixed.rate_ppm == pytest.approx(0, abs=1)
+    assert np.percentile(made.error_s(fixed, np.arange(20_000) / rate_hz), 99) < 10e-6
+
+
+def test_repair_counts_what_is_lost_among_stamps_in_milliseconds():
+    kept = np.delete(np.arange(20_000), np.arange(9000, 9040))
+    fixed = made.repaired(np.round(kept / 1024, 3), rate=1024)
+    assert (fixed.n_samples, fixed.repairs.n_lost, fixed.n_gaps) == (kept.size, 40, 1)
+    assert np.percentile(made.error_s(fixed, kept / 1024), 99) < 50e-6
+
+
 def test_repair_measures_the_drift_of_b04_from_bursts(shared):
     with gzip.open(shared("made/B04/ble_packets.tsv.gz"), "rt") as lines:
         text = np.genfromtxt(lines, skip_header=1)
