@@ -256,3 +256,14 @@ def test_xdf_keeps_its_clock_offsets_and_align_uses_them(shared, tmp_path):
     (eeg,) = sync["streams"]
     assert eeg["clock"]["method"] == "fixes"
     assert len(eeg["clock"]["segments"]) == 2
+
+
+def test_a_named_stream_of_xdf_has_the_clock_that_its_file_tells_of(shared, tmp_path):
+    path = shared("made/B01/clock_reset.xdf")
+    run_align(stream=[f"EEG={path}#EEG"], output=tmp_path / "named", **SERIAL)
+    run_convert(path, output=tmp_path / "c", **SERIAL)
+    run_align(f"{tmp_path / 'c'}#EEG", output=tmp_path / "out", **SERIAL)
+    named = json.loads((tmp_path / "named/sync/session.json").read_text())["streams"]
+    made = json.loads((tmp_path / "out/sync/clock_reset.json").read_text())["streams"]
+    assert named[0]["clock"] == made[0]["clock"]
+    assert named[0]["accounting"] == made[0]["accounting"]

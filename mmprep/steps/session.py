@@ -84,7 +84,8 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         "clock": _clock_name(chosen, wish),
         "windows": windows.value(plan, moved),
         "notes": [
-            *(*notes, *_as_they_came(chosen), *_unproved(chosen), *_cut_off(item.id, chosen, plan)),
+            *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
+            *(_cut_off(item.id, chosen, plan) if wish.cover == "intersection" else ()),
             *films.notes(item.id, facts),
         ],
         "warnings": [

@@ -32,7 +32,7 @@ from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts, sounds
 from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
-from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Fixes, FrameLog, IntArray
+from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Exchanges, Fixes, FrameLog, IntArray
 
 MASTER = "the master"
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
@@ -497,8 +497,9 @@ def clocked(opened: Opened) -> Clocked:
     if isinstance(found, FrameLog) and (spec.kind == "video" or spec.container is not None):
         return _by_frames(opened, found, where)
     stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
-    if isinstance(found, Fixes) and found.device_ns.size == 1:
-        model = clock.offset_only(int(found.device_ns[0]), int(found.reference_ns[0]))
+    alone = _only_fix(found)
+    if alone is not None:
+        model = clock.offset_only(*alone)
     else:
         model = clock.fit(found, stamps_ns=stamps, where=where)
         clock.check_covers(model, stamps, where)
@@ -522,6 +523,18 @@ def _master(spec: StreamSpec) -> str:
     if is_own and spec.is_xdf:
         return f"the recorder of {spec.source or spec.path}"
     return MASTER
+
+
+def _only_fix(found: Evidence) -> tuple[int, int] | None:
+    """Give the pair (device, reference) of evidence that holds but one: an offset, no rate."""
+    if isinstance(found, Fixes) and found.device_ns.size == 1:
+        return int(found.device_ns[0]), int(found.reference_ns[0])
+    if isinstance(found, Exchanges) and found.t1_ns.size == 1:
+        t1, t2, t3, t4 = (
+            int(column[0]) for column in (found.t1_ns, found.t2_ns, found.t3_ns, found.t4_ns)
+        )
+        return t2 + (t3 - t2) // 2, t1 + (t4 - t1) // 2
+    return None
 
 
 def _by_frames(opened: Opened, log: FrameLog, where: str) -> Clocked:

@@ -396,6 +396,14 @@ def test_stream_that_limits_the_windows_is_named(tables, tmp_path, mmprep):
     assert "s ends first" in done.err
 
 
+def test_no_stream_is_said_to_limit_the_windows_of_a_union(tables, tmp_path, mmprep):
+    (tables / "short.tsv").write_text("time\tx\n" + "".join(f"{k / 8}\t{k}\n" for k in range(24)))
+    streams = ("--stream", f"a={tables}/a.tsv", "--stream", f"s={tables}/short.tsv")
+    options = ("--cover", "union", "--window", "6", "--engine", "serial")
+    done = mmprep("align", *streams, *options, "-o", tmp_path / "out")
+    assert "windows hold" not in done.err
+
+
 def test_column_of_text_is_said_to_be_left_out(tables, tmp_path, mmprep):
     rows = "".join(f"{k / 8}\t{k}\tw{k}\n" for k in range(80))
     (tables / "mixed.tsv").write_text("time\tx\tword\n" + rows)
@@ -408,3 +416,34 @@ def test_column_of_text_is_said_to_be_left_out(tables, tmp_path, mmprep):
 def test_include_for_data_sets_is_refused(sample, tmp_path):
     with pytest.raises(UsageError, match="choose raw files"):
         run_align(sample / "amigos/features", output=tmp_path / "out", include=("eeg",))
+
+
+def _pair_with_a_log(folder: Path, log: str) -> tuple[str | Path, ...]:
+    """Write a stream on Unix time, one on its own time and a clock log; give the options."""
+    rows = "".join(f"{1_700_000_000 + k / 4:.2f}\t{k}\n" for k in range(40))
+    (folder / "a.tsv").write_text("time\tv\n" + rows)
+    own = "".join(f"{100 + k / 4:.2f}\t{k}\n" for k in range(40))
+    (folder / "b.tsv").write_text("time\tv\n" + own)
+    (folder / "log.tsv").write_text(log)
+    streams = (f"a={folder / 'a.tsv'},rate=4", f"b={folder / 'b.tsv'},rate=4")
+    return "--stream", streams[0], "--stream", streams[1], "--clock", f"b={folder / 'log.tsv'}"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "device_ns\treference_ns\n101000000000\t1700000002000000000\n",
+        "t1_ns\tt2_ns\tt3_ns\tt4_ns\n"
+        "1700000001999000000\t101000000000\t101002000000\t1700000002003000000\n",
+    ],
+    ids=["fix", "exchange"],
+)
+def test_a_log_of_one_pair_gives_the_offset_and_no_bound(log, tmp_path, mmprep):
+    options = (*_pair_with_a_log(tmp_path, log), "-o", tmp_path / "out", "--engine", "serial")
+    said = mmprep("align", *options).err
+    assert "no clock evidence for a:" in said
+    assert "one fix alone for b" in said
+    row = open_dataset(tmp_path / "out")[0]
+    assert row["b"][:, 0] - row["a"][:, 0] == pytest.approx([-4.0] * 4, abs=1e-6)
+    records = read_manifest(tmp_path / "out/manifest.jsonl")
+    assert {record.bound_s["b"] for record in records} == {None}
