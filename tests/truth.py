@@ -25,7 +25,6 @@ CHANNELS = [f"E{k + 1}" for k in range(14)]
 PHASES = np.arange(len(CHANNELS)) / 3
 TONES = ((10.0, 20.0, 1), (27.0, 8.0, -2))  # Hz, amplitude, times the phase
 EDGE_S = 0.25  # nearer to a gap values lean on fewer samples: their error is none of time
-GAP_S = (400.0, 412.7)
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,13 @@ def session(
     stamps: Mapping[str, Any] | None = None,
     path: Mapping[str, Any] | None = None,
     seed: int = 0,
-    **changes: Any,
+    duration_s: float = 1200.0,
 ) -> Session:
     """Make a session whose EEG has a true gap; clock, jitter and path are those of all devices.
 
     Each device has its own epoch, and its own rate where the clock has one.
     """
+    gap_s = (duration_s / 3, duration_s / 3 + min(12.7, duration_s / 10))
     clock = Clock(fast_ppm=120) if clock is None else clock
     devices = {}
     for k, name in enumerate(RATES):
@@ -93,10 +93,10 @@ def session(
             epoch_ns=clock.epoch_ns + k * 1_234_567_891,
             seed=10 * seed + k,
         )
-        gaps = {"gaps_s": (GAP_S,)} if name == "eeg" else {}
+        gaps = {"gaps_s": (gap_s,)} if name == "eeg" else {}
         how = {"jitter_s": jitter_s, **gaps, **(stamps or {})}
         devices[name] = Device(own, how, path or {})
-    return Session(devices, seed=seed, **changes)
+    return Session(devices, duration_s, seed=seed)
 
 
 # Signals ------------------------------------------------------------------------------------------
@@ -192,8 +192,9 @@ class Judged:
 
     Parameters
     ----------
-    off_s : [shape=(n,), float64, s]
-        The time error of each EEG sample that is 0.25 s or more from the gap and the ends.
+    at_s, off_s : [shape=(n,), float64, s]
+        The times after the master's start, and the time errors, of the EEG samples that are 0.25 s
+        or more from the gap and the ends.
     value_share : float
         Root mean square error of the EEG over its standard deviation.
     n_lost : int
@@ -204,6 +205,7 @@ class Judged:
         Share of frames that are not the nearest, though another is nearer by 50 us.
     """
 
+    at_s: np.ndarray
     off_s: np.ndarray
     value_share: float
     n_lost: int
@@ -241,6 +243,7 @@ def judge(made: Session, out: Path) -> Judged:
     bounds = np.array([record.bound_s["eeg"] for record in records], dtype=np.float64)
     judged = np.unique(windows)
     return Judged(
+        at_s=(grid_ns[valid][is_inner] - MASTER_NS) / NS_PER_S,
         off_s=off_s[is_inner],
         value_share=float(np.sqrt(np.mean((eeg - wanted)[valid] ** 2)) / wanted.std()),
         n_lost=_lost(grid_ns, valid, master, made.rates["eeg"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench import measure
 
-NAMES = ("startup", "convert", "mfcc", "align", "sessions", "manifest")
+NAMES = ("startup", "convert", "mfcc", "align", "truth", "sessions", "manifest")
 
 
 def main() -> None:

@@ -15,5 +15,5 @@ def test_benchmark_runs_on_little(name, tmp_path):
     bench = importlib.import_module(f"tests.bench.bench_{name}")
     found = list(bench.rows(tmp_path, measure.TINY))
     rows = [row for row in found if isinstance(row, measure.Row)]
-    assert rows
+    assert rows or (name == "truth" and found)  # that one is about errors, not seconds
     assert all(row.ours_s > 0 and row.ratio > 0 for row in rows)
