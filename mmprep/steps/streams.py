@@ -34,7 +34,7 @@ from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Exchanges, Fixes, FrameLog, IntArray
 
-MASTER = "the master"
+MASTER, RECORDER = "the master", "the recorder of "
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
@@ -338,6 +338,13 @@ class Clocked:
         return self.opened.spec.name
 
     @property
+    def master_name(self) -> str | None:
+        """Its master without the folder of a recorder's file."""
+        if self.master is None or not self.master.startswith(RECORDER):
+            return self.master
+        return RECORDER + Path(self.master).name
+
+    @property
     def has_stamps(self) -> bool:
         """Whether any row has a time."""
         return self.opened.has_stamps
@@ -521,7 +528,7 @@ def _master(spec: StreamSpec) -> str:
     """Name whose clock evidence leads to: of XDF that of the recorder, a file a recorder."""
     is_own = spec.clock is None or spec.clock_form == "table"
     if is_own and spec.is_xdf:
-        return f"the recorder of {spec.source or spec.path}"
+        return RECORDER + (spec.source or spec.path)
     return MASTER
 
 

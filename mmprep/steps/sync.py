@@ -46,7 +46,7 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "rate_ppm": repaired.rate_ppm,
         "clock": model.to_json(),
         "fixes": _fixes(modality.clocked.fixes),
-        "master": modality.clocked.master,
+        "master": modality.clocked.master_name,
         "link": None if modality.clocked.link is None else modality.clocked.link.to_json(),
         "shared_events": modality.clocked.shared,
         "latency_s": modality.clocked.opened.spec.latency_ns / 1e9,
