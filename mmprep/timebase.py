@@ -468,6 +468,14 @@ class Fixes:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFixes(Fixes):
+    """Fixes of a host's time since boot: the reference counts from the same boot.
+
+    They tell how fast the clock of the host runs, and relate it to no other host.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class FrameLog:
     """Times of numbered frames on the reference clock.
 

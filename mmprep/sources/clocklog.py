@@ -6,7 +6,8 @@
 |                    | master receives                                                |           |
 | `device reference` | instants read on both clocks                                   | Fixes     |
 | `frame time`       | when a numbered frame was taken, on the reference clock        | FrameLog  |
-| none               | lines of linuxptp's `ptp4l` or `phc2sys`                       | Fixes     |
+| none               | lines of linuxptp's `ptp4l` or `phc2sys`                       | Fixes,    |
+|                    |                                                                | HostFixes |
 
 Rules
 -----
@@ -16,10 +17,15 @@ Rules
 - The unit is the caller's `unit`, else the header's (`t1_us`, `t1[us]`), else judged. The clock
   with the larger numbers by their size, or, where that says nothing, by decimals and by the step
   from row to row; the other clock so that it runs at the same rate.
-- linuxptp: the number in brackets is taken for the time of the device clock (it is the monotonic
-  clock of the host that runs the tool, so this holds for streams stamped with that clock), and the
-  offset in ns for device minus master, as both tools print it: reference = device - offset.
-  Summary lines (`rms ...`) are skipped; steps of the servo come out as jumps.
+- linuxptp prints in ns by how much the clock that it steers is ahead of its master: reference =
+  device - offset. The steered clock is that of the system (`phc2sys`, `ptp4l -S`) or of the network
+  card (`ptp4l`); the log belongs to streams that are stamped by it. Summary lines (`rms ...`) are
+  skipped.
+- A line's time in brackets counts from the boot of the host and knows of no step. Where all lines
+  begin with Unix time or a date with its zone, as `journalctl -o short-unix` writes them, that is
+  the time of the device, and a step of the servo (`s1`) is a jump. Where they don't, the fixes are
+  for streams stamped in time since boot (`HostFixes`): steps, which that clock doesn't make, are
+  taken off the offsets.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from io import TextIOWrapper
 from itertools import pairwise
@@ -38,15 +45,20 @@ import numpy as np
 from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.sources.base import EXCHANGES, FIXES
-from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, IntArray
+from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, HostFixes, IntArray
 
 UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # name -> power of ten in ns
 INT64 = 2**63
 
 _LINUXPTP = re.compile(
-    r"(?:ptp4l|phc2sys)(?:\[\d+\])?:?\s*\[(?P<time>\d+(?:\.\d+)?)\].*?"
-    r"\boffset\s+(?P<offset>[-+]?\d+)\s+s[0-3]\b"
+    r"(?P<tool>ptp4l|phc2sys)(?:\[\d+\])?:?\s*\[(?P<time>\d+\.\d+)\]:?\s+"
+    r"(?P<tag>\[[^\]]*\] )?(?P<clock>.*?)\s*\boffset\s+(?P<offset>[-+]?\d+)\s+s(?P<state>[0-3])\b"
 )
+_DATE = re.compile(
+    r"(?:(?P<unix>\d{9,10}(?:\.\d+)?)|(?:[A-Z][a-z]{2} )?(?P<day>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)"
+    r"(?P<part>[.,]\d+)? ?(?P<zone>Z|UTC|GMT|[-+]\d\d:?\d\d))\s"
+)
+_STEP, _LATE_NS = "1", 1_500_000_000  # state of the servo; how unevenly whole seconds are late
 _LINUXPTP_LINE = re.compile(r"\b(?:ptp4l|phc2sys)\b")
 _UNIT_OF_NAME = re.compile(r"\s*[_\[(](s|ms|us|ns)[\])]?$")
 
@@ -260,14 +272,60 @@ def _step(column: list[Decimal]) -> float:
 
 
 def _linuxptp(path: Path, lines: list[tuple[int, str]]) -> Fixes:
-    found = [match for _, line in lines if (match := _LINUXPTP.search(line))]
+    found = [(line, match) for _, line in lines if (match := _LINUXPTP.search(line))]
     if not found:
         raise DataError(
             "no line of this linuxptp log holds an offset",
             where=str(path),
             hint="run ptp4l with `summary_interval` -1 or phc2sys with -u 0",
         )
-    device = [int(Decimal(match["time"]).scaleb(9).to_integral_value()) for match in found]
-    offset = [int(match["offset"]) for match in found]
-    device_ns = np.array(device, dtype=np.int64)
-    return Fixes(device_ns, device_ns - np.array(offset, dtype=np.int64))
+    _check_one_clock(path, [match for _, match in found])
+    boot_ns = np.array([_nanoseconds(match["time"]) for _, match in found], dtype=np.int64)
+    offset_ns = np.array([int(match["offset"]) for _, match in found], dtype=np.int64)
+    dates_ns = [_date_ns(line) for line, _ in found]
+    if None not in dates_ns:
+        device_ns = _dated(boot_ns, np.array(dates_ns, dtype=np.int64))
+        return Fixes(device_ns, device_ns - offset_ns)
+    steps_ns = np.where([match["state"] == _STEP for _, match in found], offset_ns, 0)
+    before_ns = np.concatenate(([0], np.cumsum(steps_ns)[:-1]))
+    return HostFixes(boot_ns, boot_ns - offset_ns - before_ns)
+
+
+def _check_one_clock(path: Path, found: Sequence[re.Match[str]]) -> None:
+    """Refuse the offsets of two clocks, or those that two instances of a tool tell."""
+    clocks = list(dict.fromkeys(f"{match['tool']}: {match['clock']}" for match in found))
+    tags = list(dict.fromkeys(match["tag"] for match in found if match["tag"] is not None))
+    for names in (clocks, tags):
+        if len(names) > 1:
+            raise DataError(
+                f"holds offsets of {len(names)} clocks: {', '.join(names[:4])}",
+                where=str(path),
+                hint="keep the lines of the clock that stamps the stream: grep CLOCK_REALTIME FILE",
+            )
+
+
+def _nanoseconds(text: str) -> int:
+    return int(Decimal(text).scaleb(9).to_integral_value())
+
+
+def _date_ns(line: str) -> int | None:
+    """Read the date at the begin of a line as Unix time; None where there is none with a zone."""
+    found = _DATE.match(line)
+    if found is None:
+        return None
+    if found["unix"] is not None:
+        return _nanoseconds(found["unix"])
+    zone = found["zone"] if found["zone"][0] in "+-" else "+00:00"
+    moment = datetime.fromisoformat(found["day"] + zone)
+    part = "0" + (found["part"] or ".0").replace(",", ".")
+    return int(moment.timestamp()) * 10**9 + _nanoseconds(part)
+
+
+def _dated(boot_ns: IntArray, dates_ns: IntArray) -> IntArray:
+    """Give the exact times since boot the dates of their lines, which may be whole seconds."""
+    ahead_ns = dates_ns - boot_ns
+    piece = np.concatenate(([0], np.cumsum(np.abs(np.diff(ahead_ns)) > _LATE_NS)))
+    for k in range(int(piece[-1]) + 1):
+        own = ahead_ns[piece == k]
+        ahead_ns[piece == k] = own[0] + int(np.median(own - own[0]))
+    return np.asarray(boot_ns + ahead_ns)

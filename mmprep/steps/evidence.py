@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import msgspec
@@ -13,10 +14,11 @@ from mmprep.sources.base import COMPANIONS, Claim, TextOptions
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.findings import Findings
 from mmprep.steps.tasks import Item
-from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog
+from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, HostFixes
 
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "exchanges": (Exchanges, ("t1_ns", "t2_ns", "t3_ns", "t4_ns")),
+    "host_fixes": (HostFixes, ("device_ns", "host_ns")),
     "fixes": (Fixes, ("device_ns", "reference_ns")),
     "frames": (FrameLog, ("frame", "time_ns")),
 }
@@ -39,7 +41,8 @@ def put(findings: Findings, stream: str, found: Evidence | None) -> None:
     item = findings.item
     name = files.portable(f"tables/{stream}.clock/{item.id}.parquet")
     kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
-    columns = {column: getattr(found, column) for column in _KINDS[kind][1]}
+    attributes = (field.name for field in fields(found))
+    columns = {n: getattr(found, a) for n, a in zip(_KINDS[kind][1], attributes, strict=True)}
     target = findings.target(name)
     tables.write_table(target, columns, item_id=item.id, metadata={"evidence": kind})
     findings.written(name)

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,9 +33,18 @@ from mmprep.sources import clocklog
 from mmprep.steps import evidence, films, rawparts, sounds
 from mmprep.steps.claims import TABLE_READERS, reader_of
 from mmprep.steps.streamspec import StreamSpec
-from mmprep.timebase import NS_PER_S, BoolArray, Evidence, Exchanges, Fixes, FrameLog, IntArray
+from mmprep.timebase import (
+    NS_PER_S,
+    BoolArray,
+    Evidence,
+    Exchanges,
+    Fixes,
+    FrameLog,
+    HostFixes,
+    IntArray,
+)
 
-MASTER, RECORDER = "the master", "the recorder of "
+MASTER, RECORDER, HOST = "the master", "the recorder of ", "the host of the log "
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
 UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
@@ -504,13 +514,19 @@ def clocked(opened: Opened) -> Clocked:
     if isinstance(found, FrameLog) and (spec.kind == "video" or spec.container is not None):
         return _by_frames(opened, found, where)
     stamps = opened.stamps_ns[opened.stamps_ns != tables.NULL_STAMP_NS]
+    if isinstance(found, HostFixes) and stamps.max(initial=0) >= UNIX_NS:
+        raise ClockError(
+            "the log tells time since boot, the stamps Unix time",
+            where=where,
+            hint="journalctl -o short-unix puts Unix time before each line of ptp4l or phc2sys",
+        )
     alone = _only_fix(found)
     if alone is not None:
         model = clock.offset_only(*alone)
     else:
         model = clock.fit(found, stamps_ns=stamps, where=where)
         clock.check_covers(model, stamps, where)
-    return Clocked(opened, model, found, master=_master(spec))
+    return Clocked(opened, model, found, master=_master(spec, found))
 
 
 def evidence_of(spec: StreamSpec) -> Evidence | None:
@@ -524,8 +540,13 @@ def evidence_of(spec: StreamSpec) -> Evidence | None:
     return found
 
 
-def _master(spec: StreamSpec) -> str:
-    """Name whose clock evidence leads to: of XDF that of the recorder, a file a recorder."""
+def _master(spec: StreamSpec, found: Evidence) -> str:
+    """Name whose clock evidence leads to, so that two of them are told apart.
+
+    Of XDF that of the recorder, one a file; of a log in time since boot that host's own.
+    """
+    if isinstance(found, HostFixes):
+        return HOST + hashlib.sha256(found.device_ns.tobytes()).hexdigest()[:8]
     is_own = spec.clock is None or spec.clock_form == "table"
     if is_own and spec.is_xdf:
         return RECORDER + (spec.source or spec.path)

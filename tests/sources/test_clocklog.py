@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from mmprep import clock
 from mmprep.errors import ClockError, DataError, UsageError
 from mmprep.sources import clocklog
-from mmprep.timebase import Exchanges, Fixes, FrameLog
+from mmprep.timebase import Exchanges, Fixes, FrameLog, HostFixes
 from tests import synth
 
 
@@ -39,7 +41,8 @@ def _written(exchanges, delimiter="\t", form=_seconds):
 
 def _equal(a, b):
     return type(a) is type(b) and all(
-        np.array_equal(getattr(a, name), getattr(b, name)) for name in a.__slots__
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for name in (field.name for field in fields(a))
     )
 
 
@@ -137,7 +140,7 @@ ptp4l[1003.250]: [ptp4l.0.config] master offset 1000 s0 freq +0 path delay 1200
 def test_read_ptp4l_lines_gives_reference_as_device_less_offset(log):
     assert _equal(
         clocklog.read(log(PTP4L)),
-        Fixes(
+        HostFixes(
             np.array([1_001_250_000_000, 1_003_250_000_000]),
             np.array([1_001_250_000_012, 1_003_249_999_000]),
         ),
@@ -148,7 +151,89 @@ def test_read_phc2sys_lines_behind_a_syslog_prefix(log):
     text = (
         "Oct  1 10:00:00 box phc2sys: [77.5] CLOCK_REALTIME phc offset -40 s2 freq -1 delay 900\n"
     )
-    assert clocklog.read(log(text)).reference_ns.tolist() == [77_500_000_040]
+    read = clocklog.read(log(text))
+    assert isinstance(read, HostFixes)  # the date has no year and no zone
+    assert read.reference_ns.tolist() == [77_500_000_040]
+
+
+LINES = {  # as the tools print them from version 1.0 to 4.4; all say -40 ns at 77.5 s since boot
+    "1.0": "ptp4l[77.500]: master offset        -40 s1 ratio 1.000000000 path delay       1234",
+    "1.0 adj": "ptp4l[77.500]: master offset        -40 s2 adj    +345 path delay       1234",
+    "1.6": "phc2sys[77.500]: phc offset       -40 s2 freq    +345 delay   1234",
+    "1.6 pps": "phc2sys[77.500]: pps offset       -40 s2 freq    +345",
+    "4.4": "phc2sys[77.500]: CLOCK_REALTIME phc offset       -40 s2 freq    +345 delay   1234",
+    "4.4 sys": "phc2sys[77.500]: eth0 sys offset       -40 s3 freq    +345 delay   1234",
+    "4.4 tag": "ptp4l[77.500]: [ptp4l.0.config:6] master offset -40 s2 freq -1 path delay  9",
+    "syslog": "Nov 14 22:13:20 box ptp4l: [77.500] master offset    -40 s2 freq -1 path delay  9",
+    "journal": "Nov 14 22:13:20 box ptp4l[812]: [77.500] master offset -40 s2 freq -1 path delay 9",
+    "journal -m": "Nov 14 22:13:20 box ptp4l[812]: ptp4l[77.500]: master offset -40 s2 freq -1",
+}
+
+
+@pytest.mark.parametrize("version", LINES)
+def test_read_lines_of_all_versions(log, version):
+    read = clocklog.read(log(LINES[version] + "\n"))
+    assert (read.device_ns.tolist(), read.reference_ns.tolist()) == (
+        [77_500_000_000],
+        [77_500_000_040],
+    )
+
+
+DATES = {
+    "short-unix": "1700000000.123456 box",
+    "ts": "1700000000.123456",
+    "short-iso": "2023-11-14T22:13:20+0000 box",
+    "short-iso-precise": "2023-11-14T23:13:20.123456+01:00 box",
+    "rfc5424": "2023-11-14T22:13:20.123456Z box",
+    "short-full": "Tue 2023-11-14 22:13:20 UTC box",
+}
+
+
+@pytest.mark.parametrize("form", DATES)
+def test_read_lines_with_a_date_are_in_unix_time(log, form):
+    read = clocklog.read(log(f"{DATES[form]} {LINES['4.4']}\n"))
+    part_ns = 123_456_000 if ".123456" in DATES[form] else 0
+    assert type(read) is Fixes
+    assert read.device_ns.tolist() == [1_700_000_000 * 10**9 + part_ns]
+    assert (read.device_ns - read.reference_ns).tolist() == [-40]
+
+
+def _phc2sys(seconds, offset, state="s2", date=""):
+    return (
+        f"{date}phc2sys[{seconds:.3f}]: CLOCK_REALTIME phc offset {offset} {state} freq +1 delay 9"
+    )
+
+
+def test_read_whole_seconds_of_dates_are_as_exact_as_the_times_since_boot(log):
+    lines = [_phc2sys(k + 0.25, 5, date=f"17000000{k + 10} ") for k in range(20)]
+    read = clocklog.read(log("\n".join(lines)))
+    assert np.diff(read.device_ns).tolist() == [10**9] * 19
+
+
+def test_read_step_of_the_servo_is_a_jump_of_unix_time(log):
+    lines = [_phc2sys(10, 2_000_000_000, "s0", "1700000010.0 ")]
+    lines += [_phc2sys(11, 2_000_000_100, "s1", "1700000011.0 ")]
+    lines += [_phc2sys(12, 7, "s2", "1700000010.0 ")]
+    read = clocklog.read(log("\n".join(lines)))
+    assert np.diff(read.reference_ns).tolist() == [999_999_900, 1_000_000_093]
+    assert np.diff(read.device_ns).tolist() == [10**9, -(10**9)]
+
+
+def test_read_step_of_the_servo_is_none_of_the_time_since_boot(log):
+    lines = [_phc2sys(10, 2_000_000_000, "s0"), _phc2sys(11, 2_000_000_100, "s1")]
+    read = clocklog.read(log("\n".join([*lines, _phc2sys(12, 7), _phc2sys(13, 8)])))
+    assert (read.device_ns - read.reference_ns).tolist() == [
+        2_000_000_000,
+        2_000_000_100,
+        2_000_000_107,
+        2_000_000_108,
+    ]
+
+
+def test_read_offsets_of_two_clocks_are_refused(log):
+    text = f"{LINES['4.4']}\n{LINES['4.4 sys']}\n"
+    with pytest.raises(DataError, match="2 clocks: phc2sys: CLOCK_REALTIME phc, phc2sys: eth0 sys"):
+        clocklog.read(log(text))
 
 
 def test_read_linuxptp_log_without_offsets_is_refused(log):
