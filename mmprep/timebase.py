@@ -320,7 +320,7 @@ def _mean_step(stamps: IntArray | FloatArray, rows: IntArray) -> float:
     middle = float(np.median(single))
     if not (middle > 0 and median_of(distances(single.copy(), middle)) <= middle / 4):
         return math.nan
-    inside = (single > middle / 2) & (single < middle * 1.5)
+    inside = (single >= middle / 2) & (single <= middle * 1.5)
     return float(step[inside].sum() / rows[inside].sum())
 
 
@@ -334,7 +334,7 @@ def _mean_row(stamps: IntArray | FloatArray) -> float:
     total, n_rows = 0.0, 0
     for part in pieces(stamps.size - 1):
         step = np.diff(stamps[part.start : part.stop + 1])
-        inside = (step > middle / 2) & (step < middle * 1.5)
+        inside = (step >= middle / 2) & (step <= middle * 1.5)
         total, n_rows = total + step[inside].sum(), n_rows + int(inside.sum())
     return float(total / n_rows)
 
