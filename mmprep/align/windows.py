@@ -3,7 +3,8 @@
 Rules
 -----
 - The origin is the first instant that all streams cover (intersection) or that any covers
-  (union), to the nanosecond. A stream covers from its first sample to a period behind its last.
+  (union, with no day between that none covers), to the nanosecond. A stream covers from its first
+  sample to a period behind its last.
 - Window k begins at `k * hop` after the origin and is whole: there are
   floor((cover - window) / hop) + 1 of them, a cover short of a window by up to 1 us counted as
   whole. Sample i of a modality lies at `begin + i / rate`.
@@ -22,6 +23,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from mmprep.align.order import DAY_NS
 from mmprep.errors import DataError, UsageError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, whole_samples
 
@@ -149,10 +151,17 @@ def covered(
     Raises
     ------
     DataError
-        The streams don't overlap.
+        The streams don't overlap, or lie more than a day apart.
     """
-    begins, ends = zip(*coverages_ns, strict=True)
+    coverages = sorted(coverages_ns)
+    begins, ends = zip(*coverages, strict=True)
     if cover == "union":
+        apart_ns = max((b - max(ends[:k]) for k, b in enumerate(begins) if k), default=0)
+        if apart_ns > DAY_NS:
+            raise DataError(
+                f"no stream covers {apart_ns / NS_PER_S:g} s between one and the next",
+                hint="check --clock, --start and --tz, or align them apart",
+            )
         return min(begins), max(ends)
     if max(begins) >= min(ends):
         apart_s = (max(begins) - min(ends)) / NS_PER_S

@@ -73,6 +73,13 @@ def test_sample_times_keep_exact_where_denominators_are_large():
     assert windows.times_s("x", last)[0, 29] == exact
 
 
+def test_union_of_streams_that_are_days_apart_is_refused():
+    spans = [(0, 10 * S), (5 * S, 20 * S), (200_000 * S, 200_010 * S)]
+    with pytest.raises(DataError, match="no stream covers 199980 s between"):
+        align.covered(spans, cover="union")
+    assert align.covered(spans[:2], cover="union") == (0, 20 * S)
+
+
 def test_the_span_ends_with_the_last_window():
     assert plan((3, 9 * S), hop_s=Fraction(3)).span_ns == (3, 3 + 7 * S)
 
