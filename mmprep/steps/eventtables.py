@@ -6,13 +6,15 @@ Rules
 - A duration is the distance on the session clock of the times at which the event begins and ends.
 - In the table of a session without absolute time, stamps count from second 0 of its clock.
 - Each window has the rows of its events in its record, as `events`.
+- Of columns of text beside numbers, whose stream goes onto windows, the rows move at which a text
+  begins, with the text columns alone and at the repaired times of their samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +26,7 @@ from mmprep.signals import Stream
 from mmprep.steps import rawparts, sync
 from mmprep.steps.claims import TABLE_READERS
 from mmprep.steps.journal import FileNote
+from mmprep.steps.modality import Modality
 from mmprep.steps.streams import Clocked
 from mmprep.steps.streamspec import StreamSpec
 from mmprep.steps.tasks import Item, Job
@@ -45,21 +48,59 @@ class EventStream:
     ) -> WrittenEvents:
         """Write the rows inside the windows' span as a table on the session clock."""
         table = _read(self.clocked.opened.spec, job.folder)
-        placed = _placed(self.clocked, table, plan)
-        name = files.portable(f"tables/{self.name}/{item.id}.parquet")
-        path = job.folder / name
+        out = _Out(job, item, plan, value)
+        return out.write(self.clocked, table, _placed(self.clocked, table, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """The texts of a stream that goes onto windows: the rows at which one begins."""
+
+    modality: Modality
+
+    def write(
+        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
+    ) -> WrittenEvents:
+        """Write the rows inside the windows' span as a table, at the times of their samples."""
+        clocked, repaired = self.modality.clocked, self.modality.repaired
+        with pieces(clocked.opened.spec, job.folder) as found:
+            table = tables.read_events(found, clocked.opened.texts)
+        rows = table.beginnings()
+        times = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
+        kept = np.arange(repaired.n_samples) if repaired.rows is None else repaired.rows
+        times[kept] = repaired.stamps_ns()
+        stream = Stream(clocked.name, rows, rows, kind="events")
+        placed = align.place_events(align.repair(stream, times[rows]), plan.span_ns)
+        out = _Out(job, item, plan, value)
+        return out.write(clocked, table, replace(placed, rows=rows[placed.rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    """Where tables of events go."""
+
+    job: Job
+    item: Item
+    plan: align.WindowPlan
+    value: dict[str, Any]
+
+    def write(
+        self, clocked: Clocked, table: tables.EventTable, placed: align.PlacedEvents
+    ) -> WrittenEvents:
+        name = files.portable(f"tables/{clocked.name}/{self.item.id}.parquet")
+        path = self.job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         table.write(
             path,
             placed.rows,
             placed.stamps_ns,
             placed.durations_ns,
-            item_id=item.id,
-            origin_ns=plan.origin_ns,
-            absolute=self.clocked.is_absolute,
+            item_id=self.item.id,
+            origin_ns=self.plan.origin_ns,
+            absolute=clocked.is_absolute,
         )
-        value["files"].append(FileNote.of(job.folder, name).row())
-        return WrittenEvents(self.name, name, placed)
+        self.value["files"].append(FileNote.of(self.job.folder, name).row())
+        return WrittenEvents(clocked.name, name, placed)
 
 
 @dataclass(frozen=True, slots=True)

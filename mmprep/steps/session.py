@@ -21,7 +21,7 @@ from mmprep import align, files
 from mmprep.errors import DataError
 from mmprep.rows import Store
 from mmprep.steps import films, sharedevents, streams, sync
-from mmprep.steps.eventtables import EventStream
+from mmprep.steps.eventtables import EventStream, TextColumns
 from mmprep.steps.journal import FileNote
 from mmprep.steps.modality import Modality, Wish
 from mmprep.steps.pixels import Pixels
@@ -69,6 +69,8 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         windows, counts = _cut(chosen, plan, wish, written)
         shards = written.close()
     moved = [one.write(job, item, plan, value) for one in events]
+    texts = [TextColumns(modality) for modality in chosen if modality.clocked.opened.texts]
+    moved += [one.write(job, item, plan, value) for one in texts]
     facts = [sync.stream_facts(m, plan) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
     happened = [one.facts() for one in moved]
@@ -151,7 +153,7 @@ def _unfit(one: Clocked, wish: Wish) -> str | None:
 def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
     given = wish.given_hz(one.name)
     if one.opened.texts:
-        notes.append(f"{one.name}: columns of text are left out: {', '.join(one.opened.texts)}")
+        notes.append(f"{one.name}: columns of text become a table: {', '.join(one.opened.texts)}")
     rate_hz = align.grid_rate(one.opened.nominal_hz, wish.window_s, given_hz=given)
     if given is None and rate_hz != one.opened.nominal_hz:
         notes.append(f"{one.name}: {float(one.opened.nominal_hz or 0):g} Hz becomes {rate_hz} Hz")

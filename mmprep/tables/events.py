@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +99,17 @@ class EventTable:
             keys[row] = first.setdefault(str((int(group[row]), *cells)), row)
         return keys
 
+    def beginnings(self) -> IntArray:
+        """Give the rows at which a column has another value than in the row before, and has one."""
+        begins = np.zeros(self.n_rows, dtype=bool)
+        for column in self.columns.columns:
+            values = column.combine_chunks()
+            held = values.is_valid().to_numpy(zero_copy_only=False)
+            same = pc.equal(values[1:], values[:-1]).fill_null(False)  # noqa: FBT003
+            begins[1:] |= held[1:] & ~same.to_numpy(zero_copy_only=False)
+            begins[:1] |= held[:1]
+        return np.flatnonzero(begins)
+
     def write(
         self,
         path: Path,
@@ -166,6 +177,8 @@ class EventTable:
     def _duration(self) -> tuple[str, int] | None:
         """Find the column of durations and its unit in ns."""
         for name, unit in zip(self.info.channels, self.info.units, strict=True):
+            if name not in self.columns.column_names:
+                continue
             base, named = name_parts(name)
             known = UNIT_NS.get(unit or named or "")
             if base == _DURATION and known and self.columns.schema.field(name).type != pa.string():
@@ -193,15 +206,22 @@ def _lengthened(column: pa.ChunkedArray, by_ns: IntArray, unit_ns: int) -> pa.Ch
     return pc.if_else(pa.array(by_ns != 0), pc.cast(longer, column.type, safe=False), column)
 
 
-def read_events(pieces: Iterable[tuple[Path, tuple[int, int] | None]]) -> EventTable:
+def read_events(
+    pieces: Iterable[tuple[Path, tuple[int, int] | None]], columns: Sequence[str] | None = None
+) -> EventTable:
     """Read a table, or rows of it, whole; several that follow on each other as one.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Only these channels.
 
     Raises
     ------
     DataError
         A file is no table of ours, or is damaged.
     """
-    read = [read_rows(path, rows) for path, rows in pieces]
-    columns = pa.concat_tables([columns for _, columns, _ in read])
+    read = [read_rows(path, rows, columns) for path, rows in pieces]
+    found = pa.concat_tables([part for _, part, _ in read])
     stamps = np.concatenate([stamps for stamps, _, _ in read])
-    return EventTable(stamps, columns, read[0][2])
+    return EventTable(stamps, found, read[0][2])

@@ -655,8 +655,10 @@ def _stamps(time: pa.Array, facts: TimeFacts) -> IntArray:
     return np.array(stamps, dtype=np.int64)
 
 
-def read_rows(path: Path, rows: tuple[int, int] | None) -> tuple[IntArray, pa.Table, TableInfo]:
-    """Read rows of a table whole: stamps, all columns after `id` and `time`, what it says.
+def read_rows(
+    path: Path, rows: tuple[int, int] | None, columns: Sequence[str] | None = None
+) -> tuple[IntArray, pa.Table, TableInfo]:
+    """Read rows of a table whole: stamps, columns after `id` and `time`, what it says of itself.
 
     Raises
     ------
@@ -665,11 +667,12 @@ def read_rows(path: Path, rows: tuple[int, int] | None) -> tuple[IntArray, pa.Ta
     """
     with _open(path) as file:
         info = _info(file, path)
-        schema = pa.schema(list(file.schema_arrow)[1:])
+        chosen = list(info.channels if columns is None else columns)
+        schema = pa.schema([file.schema_arrow.field(name) for name in ("time", *chosen)])
         batches = list(_batches(file, path, schema.names, rows, READ_ROWS))
     table = pa.Table.from_batches(batches, schema).combine_chunks()
     stamps = _stamps(table.column("time").combine_chunks(), info.time)
-    return stamps, table.select(info.channels), info
+    return stamps, table.select(chosen), info
 
 
 def _narrowed(column: pa.Array, field: pa.Field) -> pa.Array:

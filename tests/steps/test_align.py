@@ -404,13 +404,13 @@ def test_no_stream_is_said_to_limit_the_windows_of_a_union(tables, tmp_path, mmp
     assert "windows hold" not in done.err
 
 
-def test_column_of_text_is_said_to_be_left_out(tables, tmp_path, mmprep):
+def test_column_of_text_is_said_to_become_a_table(tables, tmp_path, mmprep):
     rows = "".join(f"{k / 8}\t{k}\tw{k}\n" for k in range(80))
     (tables / "mixed.tsv").write_text("time\tx\tword\n" + rows)
     converted = mmprep("convert", tables / "mixed.tsv", "-o", tmp_path / "c", "--engine", "serial")
     assert "mixed: columns of text: word" in converted.err
     done = mmprep("align", tmp_path / "c", "-o", tmp_path / "out", "--engine", "serial")
-    assert "columns of text are left out: word" in done.err
+    assert "columns of text become a table: word" in done.err
 
 
 def test_include_for_data_sets_is_refused(sample, tmp_path):

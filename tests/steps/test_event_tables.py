@@ -85,7 +85,8 @@ def test_stream_without_a_rate_goes_onto_windows_where_one_is_given(session):
     run_align(session / "c", output=session / "out", rates="notes=1", cover="union", **SERIAL)
     (record, *_) = read_manifest(session / "out/manifest.jsonl")
     assert sorted(record.streams) == ["notes", "x"]
-    assert not (session / "out/tables").exists()
+    texts = pq.read_schema(session / "out/tables/notes/s1.parquet")
+    assert texts.names == ["id", "time", "word"]
 
 
 def test_table_in_absolute_time_is_in_unix_time(tmp_path):
@@ -98,6 +99,22 @@ def test_table_in_absolute_time_is_in_unix_time(tmp_path):
     table = aligned(tmp_path)
     assert str(table.schema.field("time").type) == "timestamp[ns, tz=UTC]"
     assert seconds(table).tolist() == [start + 3, start + 7.5]
+
+
+def test_texts_beside_numbers_are_events_where_they_begin(tmp_path):
+    folder = tmp_path / "raw/s1"
+    folder.mkdir(parents=True)
+    word = {16: "go", 17: "go", 24: "stop", 40: "go", 41: "雨"}
+    rows = [f"{k / 8:.3f}\t{k}\t{word.get(k, '')}\n" for k in range(80)]
+    rows[24] = rows[24].replace("3.000", "200003.000")  # its stamp is repaired
+    (folder / "x.tsv").write_text("time\tx\tword\n" + "".join(rows))
+    table = aligned(tmp_path)
+    assert table.column_names == ["id", "time", "word"]
+    assert table.column("word").to_pylist() == ["go", "stop", "go", "雨"]
+    np.testing.assert_allclose(seconds(table), [2, 3, 5, 5.125], atol=1e-6)
+    records = list(read_manifest(tmp_path / "out/manifest.jsonl"))
+    assert [record.begin_s for record in records if "events" in record.extra] == [2, 3, 5]
+    assert "x" in records[0].streams
 
 
 def test_empty_events_are_left_out_and_said(session, mmprep):

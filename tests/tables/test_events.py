@@ -84,6 +84,13 @@ def test_equal_rows_of_one_stamp_have_one_key(tmp_path):
     assert len(set(keys.tolist())) == 3
 
 
+def test_texts_begin_where_the_row_before_has_another(tmp_path):
+    words = pa.array([None, "a", "a", None, "a", "b", "b"])
+    columns, stamps = (Column("word", "string"),), np.arange(7) * 10**9
+    source = table(tmp_path / "a.parquet", columns, {"word": words}, stamps)
+    assert tables.read_events([(source, None)], ["word"]).beginnings().tolist() == [1, 4, 5]
+
+
 def test_tables_that_follow_on_each_other_are_read_as_one(tmp_path):
     source = table(tmp_path / "a.parquet")
     events = tables.read_events([(source, (1, 3)), (source, (0, 1))])
