@@ -117,7 +117,8 @@ proof: $(DEV) ## every collected file, beside what other readers make of it
 
 SECONDS := 60
 
-fuzz: $(FUZZ) ## feed made-up tables to the reader of text for SECONDS=60
+fuzz: $(FUZZ) ## other cases of the property tests, and made-up tables for SECONDS=60
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore -m hypothesis
 	@mkdir -p build/fuzz/corpus
 	$(BIN)/python -m tests.fuzz -max_total_time=$(SECONDS) -max_len=256 \
 	    -artifact_prefix=build/fuzz/found- build/fuzz/corpus tests/fuzz/seeds

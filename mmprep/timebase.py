@@ -176,7 +176,7 @@ TimeAxis: TypeAlias = Grid | Timestamps
 _LAG = 1024
 _MAD = 1.4826
 _ALIKE = 1e-3  # steps inside a chunk are computed, not measured
-_MOST_STEPS = 1 << 20  # in a median
+_MOST = 1 << 20  # values in a median
 _HEAD = 1000  # rows that tell of most streams that they are not rounded
 COARSE = 0.3  # of a period: stamps rounded to more repeat and skip
 _FEWEST = 8  # odd steps, all over a stream, that are a habit
@@ -205,7 +205,7 @@ def chunks_of(stamps: IntArray | FloatArray) -> IntArray | None:
     [shape=(k,), int64] or None
         The first rows of chunks, 0 first; None where there are no chunks.
     """
-    middle = median_of(_some_steps(stamps)) if stamps.size > 1 else 0.0
+    middle = median_of(some_steps(stamps)) if stamps.size > 1 else 0.0
     at = _unlike_steps(stamps, middle)
     if not (middle > 0 and 2 < at.size <= stamps.size / 2):
         return None
@@ -230,10 +230,14 @@ def _unlike_steps(stamps: IntArray | FloatArray, middle: float) -> IntArray:
     return np.concatenate(found)
 
 
-def _some_steps(stamps: IntArray | FloatArray, lag: int = 1) -> IntArray | FloatArray:
+def some_steps(stamps: IntArray | FloatArray, lag: int = 1) -> IntArray | FloatArray:
     """Give the steps over some rows; of a long stream a million of them, evenly taken."""
-    every = max((stamps.size - lag) // _MOST_STEPS, 1)
-    return np.asarray(stamps[lag::every] - stamps[:-lag:every])
+    return np.asarray(some(stamps[lag:]) - some(stamps[:-lag]))
+
+
+def some(values: IntArray | FloatArray) -> IntArray | FloatArray:
+    """Take a million of a long stream's values, evenly, or all of a shorter one's."""
+    return values[:: max(values.size // _MOST, 1)]
 
 
 def distances(values: IntArray | FloatArray, middle: float) -> FloatArray:
@@ -302,7 +306,7 @@ def _scatter(
     stamps: IntArray | FloatArray, heads: IntArray | None, period: float, lag: int
 ) -> float:
     if heads is None:
-        return _MAD * median_of(distances(_some_steps(stamps, lag), period * lag))
+        return _MAD * median_of(distances(some_steps(stamps, lag), period * lag))
     rows, step = heads[lag:] - heads[:-lag], stamps[heads[lag:]] - stamps[heads[:-lag]]
     return _MAD * median_of(np.abs(step - period * rows))
 
@@ -328,8 +332,8 @@ def _mean_row(stamps: IntArray | FloatArray) -> float:
     """Give the mean of the steps that are alike."""
     if stamps.size < 2:
         return math.nan
-    middle = median_of(_some_steps(stamps))
-    if not (middle > 0 and median_of(distances(_some_steps(stamps), middle)) <= middle / 4):
+    middle = median_of(some_steps(stamps))
+    if not (middle > 0 and median_of(distances(some_steps(stamps), middle)) <= middle / 4):
         return math.nan
     total, n_rows = 0.0, 0
     for part in pieces(stamps.size - 1):
@@ -343,7 +347,7 @@ def _lag_step(stamps: IntArray | FloatArray) -> float:
     if stamps.size < 2:
         return math.nan
     lag = min(_LAG, max(stamps.size // 4, 1))
-    period = median_of(_some_steps(stamps, lag)) / lag
+    period = median_of(some_steps(stamps, lag)) / lag
     return period if period > 0 else math.nan
 
 
@@ -363,14 +367,16 @@ def rounded_steps(stamps: IntArray | FloatArray) -> FloatArray:
     if not (_has_equal(stamps) or _is_coarse(np.diff(stamps[:_HEAD]))):
         return nothing
     step = np.diff(stamps)
-    usual = float(np.median(step[step > 0])) if np.any(step > 0) else 0.0
+    if not np.any(step > 0):
+        return nothing
+    usual = float(np.median(step[step > 0]))
     step = step[np.abs(step) <= 3 * usual]
     odd = step == 0
     if decimal_step(step) >= COARSE * usual:
         odd |= step > 1.5 * usual
     at = np.flatnonzero(odd)
     quarters = np.bincount(at * 4 // max(step.size, 1), minlength=4)
-    if at.size < _FEWEST or quarters.min() < at.size / 10:
+    if at.size < _FEWEST or quarters.min() < at.size / 10 or step.sum() <= 0:
         return nothing
     if np.ptp(np.percentile(np.diff(at), [5, 95])) <= 2:
         return step.astype(np.float64)

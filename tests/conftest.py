@@ -19,7 +19,9 @@ from mmprep.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("COLLECTED", ROOT.parent / "shared" / "data"))
 
-settings.register_profile("calm", deadline=None)  # a machine under load is no fault
+# A machine under load is no fault; the same cases each time, so that a change is judged by itself.
+settings.register_profile("calm", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)  # `make fuzz`
 settings.load_profile("calm")
 
 

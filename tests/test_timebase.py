@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from mmprep.tables.stamps import RateMeter
 from mmprep.timebase import (
     bursts_of,
     chunks_of,
@@ -117,6 +118,15 @@ def test_rows_that_come_twice_are_not_rounded_stamps():
     stamps = np.sort(stamps)
     assert rounded_steps(stamps).size == 0
     assert period_of(stamps) == 1000
+
+
+@pytest.mark.parametrize(
+    "stamps", [[10**18] * 12, [0, 1] * 12, [7, 7, 3] * 12], ids=["equal", "to and fro", "sawtooth"]
+)
+def test_stamps_that_get_nowhere_are_not_rounded_and_have_no_rate(stamps):
+    stamps = np.array(stamps, dtype=np.int64)
+    assert rounded_steps(stamps).size == 0
+    assert RateMeter.measure(stamps) is None
 
 
 def test_zeros_in_place_of_stamps_are_not_rounded_stamps():

@@ -25,6 +25,7 @@ from mmprep.timebase import (
     median_of,
     rows_a_chunk,
     scatter_of,
+    some_steps,
 )
 
 MIN_ROWS = 16
@@ -126,7 +127,7 @@ def _how(stamps: FloatArray, period: float, step_s: float, *, skips: bool) -> _H
     is_whole = abs(phase - round(phase)) <= _WHOLE and not skips
     rounding_s = 0.0 if is_whole else _ROUNDED * step_s
     scatter = max(scatter_of(stamps, period), rounding_s)
-    packet = _packet_rows(stamps, np.diff(stamps), period)
+    packet = _packet_rows(stamps, period)
     is_clear = packet == 1 and scatter <= SCATTERED * period
     late = 0.0 if is_clear else max(lateness_of(stamps, period), rounding_s) / period
     skip_s = step_s if skips else 0.0
@@ -224,12 +225,12 @@ def _lost_in_scatter(
     return lost
 
 
-def _packet_rows(stamps: FloatArray, step: FloatArray, period: float) -> int:
+def _packet_rows(stamps: FloatArray, period: float) -> int:
     """Count the rows that arrive together; 1 where rows come singly."""
-    if np.median(step) >= period / 2:
+    if median_of(some_steps(stamps)) >= period / 2:
         return 1
     begin = bursts_of(stamps, period)
-    begin = begin if begin.size else np.flatnonzero(step > period / 2)
+    begin = begin if begin.size else np.flatnonzero(np.diff(stamps) > period / 2)
     return int(np.median(np.diff(begin))) if begin.size > 2 else 1
 
 

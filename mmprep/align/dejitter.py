@@ -16,7 +16,7 @@ import numpy as np
 
 from mmprep.align.counting import MIN_ROWS, SCATTERED, Counted, count, level_of
 from mmprep.align.evenly import Doubt, Laid, lay
-from mmprep.timebase import FloatArray, IntArray, distances, median_of, pieces
+from mmprep.timebase import FloatArray, IntArray, distances, median_of, pieces, some_steps
 
 RATE_TOLERANCE = 0.01
 MAX_SKEW = 300e-6
@@ -103,7 +103,7 @@ def dejitter(
         return Refusal(f"{stamps_s.size} rows are too few for a line")
     if not period_s > 0:
         return Refusal("no period can be measured")
-    if nominal_s is not None and median_of(np.diff(stamps_s)) < period_s / 2:
+    if nominal_s is not None and median_of(some_steps(stamps_s)) < period_s / 2:
         period_s = nominal_s  # bursts say little about the period
     counted = count(stamps_s, period_s, step_s=step_s, skips=skips)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
@@ -172,7 +172,7 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
     near, far = 16 * together, min(1024 * together, max(level.size // 4, 1))
     if far <= near:
         return None
-    small, large = (_spread(level[lag:] - level[:-lag]) for lag in (near, far))
+    small, large = (_spread(some_steps(level, lag)) for lag in (near, far))
     if large > 2.0 * small + 0.1 * period:
         return "stamps walk away from any line"
     return None
@@ -185,5 +185,5 @@ def _share_alike(level: FloatArray, counted: Counted) -> float:
     return float(np.mean(step < 0.35 * counted.period_s))
 
 
-def _spread(values: FloatArray) -> float:
+def _spread(values: FloatArray | IntArray) -> float:
     return _MAD * median_of(distances(values, float(np.median(values))))

@@ -146,8 +146,8 @@ def lay(
 def _joints(stamps_s: FloatArray, counted: Counted, resets: IntArray | None) -> IntArray:
     """Give the rows where the device may have begun anew: after resets and long pauses."""
     step = np.diff(stamps_s)
-    longest = np.argsort(-step, kind="stable")[:_MAX_PAUSES]
-    pauses = longest[step[longest] >= max(_PAUSE_S, _PAUSE_PERIODS * counted.period_s)] + 1
+    long = np.flatnonzero(step >= max(_PAUSE_S, _PAUSE_PERIODS * counted.period_s))
+    pauses = long[np.argsort(-step[long], kind="stable")][:_MAX_PAUSES] + 1
     known = np.zeros(0, dtype=np.int64) if resets is None else resets[:_MAX_PAUSES]
     return np.setdiff1d(np.union1d(pauses, known), counted.bounds)
 
@@ -289,16 +289,19 @@ class _Counter(NamedTuple):
 
 
 def _mapped(laid: Laid, own_s: FloatArray, drift_s: FloatArray, doubt: Doubt | None) -> Laid:
-    """Take times on the device's own clock to the session clock by the map of the stamps."""
+    """Take times on the device's own clock to the session clock by the map of the stamps.
+
+    The times are overwritten.
+    """
     known, drift_s = _rising(own_s, drift_s)
-    seconds = np.empty_like(laid.seconds)
+    seconds = laid.seconds
     for rows in pieces(seconds.size):
-        seconds[rows] = laid.seconds[rows] + np.interp(laid.seconds[rows], known, drift_s)
+        seconds[rows] += np.interp(seconds[rows], known, drift_s)
     knot_s = laid.knot_s + np.interp(laid.knot_s, known, drift_s)
     sigma_s = laid.sigma_s
     if doubt is not None:
         sigma_s = np.hypot(sigma_s, np.interp(knot_s, doubt.seconds, doubt.sigma_s))
-    return replace(laid, seconds=seconds, knot_s=knot_s, sigma_s=sigma_s)
+    return replace(laid, knot_s=knot_s, sigma_s=sigma_s)
 
 
 def _rising(at: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from mmprep.align.counting import Counted, level_of
-from mmprep.timebase import FloatArray, IntArray, median_of, pieces
+from mmprep.timebase import FloatArray, IntArray, median_of, pieces, some
 
 _MAD = 1.4826
 _CLIP = 4.0
@@ -40,7 +40,7 @@ def _means(level: FloatArray, starts: IntArray, step_s: float) -> Levels:
     off, first = level, level[starts]
     for group in _groups(starts, level.size):
         off[group.rows] -= np.repeat(_medians(off[group.rows], group), group.size)
-    limit = _CLIP * _MAD * median_of(np.abs(off))
+    limit = _CLIP * _MAD * median_of(np.abs(some(off)))
     shift, count, square = np.empty(starts.size), np.empty(starts.size), 0.0
     for group in _groups(starts, level.size):
         part, blocks = off[group.rows], group.blocks
