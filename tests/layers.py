@@ -36,6 +36,9 @@ ONLY = {  # who may import these, beside themselves
     "train": {"cli"},
     "engines": {"cli"},
 }
+ROOMS = {  # the rooms of a layer, lowest first
+    "steps": ("running", "labels", "corpus", "intake", "sessions", "features"),
+}
 OWNERS = {  # third-party package -> who may import it
     "click": {"cli"},
     "tqdm": {"cli"},
@@ -78,6 +81,9 @@ def fault(package, parts, name):
         legal = RANK[there] < RANK[here] and here in ONLY.get(there, {here})
         return None if legal else f"{here} may not import {there}"
     sibling, me = (rest[1] if len(rest) > 1 else "__init__"), parts[-1]
+    rooms = ROOMS.get(here, ())
+    if sibling in rooms and parts[1] in rooms[: rooms.index(sibling)]:
+        return f"{here}/{parts[1]} may not import the room {sibling} above it"
     if here in SHARED and me not in HUB[here] and sibling not in SHARED[here] | {me}:
         return f"{here}/{me} may not import its sibling {sibling}"
     return None

@@ -22,6 +22,11 @@ def test_layers_are_kept():
         (("align",), "mmprep.steps.convert", "align may not import mmprep.steps.convert"),
         (("steps", "mfcc"), "click", "steps may not import click"),
         (("sources", "e4"), "mmprep.sources.text", "sources/e4 may not import its sibling text"),
+        (
+            ("steps", "corpus", "place"),
+            "mmprep.steps.sessions.sync",
+            "steps/corpus may not import the room sessions",
+        ),
         (("files",), "mmprep.utils", "files may not import mmprep.utils: not a layer"),
     ],
 )

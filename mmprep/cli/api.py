@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _ENGINE_KEYS = ("jobs", "engine", "timeout")
 # What workers load while the caller plans; the plans themselves load none of it.
 PRELOADS = {
-    "convert": ("mmprep.steps.texts", "mmprep.steps.media"),
-    "mfcc": ("mmprep.steps.extract", "scipy.fft", "soundfile"),
-    "align": ("mmprep.steps.session",),
+    "convert": ("mmprep.steps.intake.texts", "mmprep.steps.intake.media"),
+    "mfcc": ("mmprep.steps.features.extract", "scipy.fft", "soundfile"),
+    "align": ("mmprep.steps.sessions.session",),
 }
 
 

@@ -22,7 +22,7 @@ from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, Session
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
-from mmprep.steps import base, datasets, eventoption, labels, windowlist
+from mmprep.steps import base, datasets
 from mmprep.steps.base import (
     Contents,
     Engine,
@@ -38,12 +38,14 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.labels import joining
 from mmprep.steps.namevalue import pair
-from mmprep.steps.needs import memory_bytes
-from mmprep.steps.shardbook import ShardBook
+from mmprep.steps.running.shardbook import ShardBook
+from mmprep.steps.sessions import eventoption, windowlist
+from mmprep.steps.sessions.needs import memory_bytes
+from mmprep.steps.sessions.streamspec import StreamSpec, spec_of
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.sounds import suffix_of
-from mmprep.steps.streamspec import StreamSpec, spec_of
 from mmprep.timebase import NS_PER_S, rate, rate_text
 
 STEP = StepName("align", 2)
@@ -159,7 +161,7 @@ def run(
     wish = config.wish()
     plan = _named_plan(config) if _named(config) else _dataset_plan(config, options)
     _check_names(plan, wish)
-    known = labels.read(wanted)
+    known = joining.read(wanted)
     content = {**wish, **wanted.content()}
     with base.open_run(
         STEP, content, options, root=plan.root, engine=engine, progress=progress
@@ -169,15 +171,15 @@ def run(
         tasks = [Task(item.id, (item,), wish, _memory(item)) for item in plan.items]
         if options.dry_run:
             return current.preview(tasks, sum(item.n_bytes for item in plan.items))
-        outcomes = current.map(Work("mmprep.steps.session:run"), tasks, label="align")
+        outcomes = current.map(Work("mmprep.steps.sessions.session:run"), tasks, label="align")
         current.check_failures()
         return current.commit(_contents(plan, current, outcomes, known))
 
 
-def _label_wish(config: Config) -> labels.Wish:
-    return labels.Wish(
-        labels.texts(config.labels),
-        labels.texts(config.on),
+def _label_wish(config: Config) -> joining.Wish:
+    return joining.Wish(
+        joining.texts(config.labels),
+        joining.texts(config.on),
         config.label,
         config.label_bins,
         config.label_time,
@@ -338,8 +340,8 @@ def _check_part(path: str, part: str) -> None:
     """Refuse `FILE#STREAM` where the file has no such stream."""
     # Loads the readers, and they pyarrow: plans of other streams do without.
     from mmprep.sources.base import TextOptions
-    from mmprep.steps.claims import reader_of
-    from mmprep.steps.rawparts import own_name
+    from mmprep.steps.intake.claims import reader_of
+    from mmprep.steps.sessions.rawparts import own_name
 
     own_name(reader_of(Path(path)), Path(path), part, TextOptions())
 
@@ -640,7 +642,7 @@ def _contents(
     plan: _Plan,
     current: base.Run,
     outcomes: Sequence[Outcome],
-    known: labels.Labels,
+    known: joining.Labels,
 ) -> Contents:
     book = ShardBook()
     placed: dict[str, Placed] = {}

@@ -32,9 +32,9 @@ import msgspec
 
 from mmprep import files
 from mmprep.errors import DataError, SpaceError, TransientError, UsageError
-from mmprep.steps import journal, seen
-from mmprep.steps.contents import RECORD, Contents, Made, Placed, StepName, Written
-from mmprep.steps.tasks import Failure, Item, Outcome, Task, Work, changed_failure
+from mmprep.steps.running import journal, seen
+from mmprep.steps.running.contents import RECORD, Contents, Made, Placed, StepName, Written
+from mmprep.steps.running.tasks import Failure, Item, Outcome, Task, Work, changed_failure
 
 MARK = ".mmprep"
 MANIFEST_BYTES = 1 << 20  # what a data set takes beside its data, at least

@@ -21,7 +21,7 @@ from mmprep.errors import UsageError
 from mmprep.shards import plan_shards
 from mmprep.sources import text
 from mmprep.sources.base import TextOptions
-from mmprep.steps import base, claims, curate, drafts, labels, schemafile, seen, sounds, texts
+from mmprep.steps import base, sounds
 from mmprep.steps.base import (
     Engine,
     Item,
@@ -32,15 +32,19 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
-from mmprep.steps.claims import Claimed
-from mmprep.steps.columns import POLICIES
-from mmprep.steps.contents import Corpus
-from mmprep.steps.corpora import CORPORA
-from mmprep.steps.curate import Curated
+from mmprep.steps.corpus import curate
+from mmprep.steps.corpus.corpora import CORPORA
+from mmprep.steps.corpus.curate import Curated
+from mmprep.steps.corpus.layout import layout
 from mmprep.steps.inputs import Inputs, expand, skipped_note
-from mmprep.steps.layout import layout
+from mmprep.steps.intake import claims, drafts, schemafile, texts
+from mmprep.steps.intake.claims import Claimed
+from mmprep.steps.intake.columns import POLICIES
+from mmprep.steps.intake.tablework import Wishes, write_schema, write_tables
+from mmprep.steps.labels import joining
+from mmprep.steps.running import seen
+from mmprep.steps.running.contents import Corpus
 from mmprep.steps.sizes import parse_bytes
-from mmprep.steps.tablework import Wishes, write_schema, write_tables
 from mmprep.timebase import rate
 
 STEP = StepName("convert", 1)
@@ -176,7 +180,8 @@ def run(
                 [*sound_tasks, *_single_tasks(table_items, {})], _about_bytes(plan)
             )
         written, schemas = write_tables(session, table_items, _wishes(plan), options.cpus)
-        sounding = session.map(Work("mmprep.steps.media:convert"), sound_tasks, label="media")
+        work = Work("mmprep.steps.intake.media:convert")
+        sounding = session.map(work, sound_tasks, label="media")
         session.check_failures()
         found = drafts.contents(_sources(plan, corpus), session, [*written, *sounding])
         if config.write_schema is not None:
@@ -199,7 +204,7 @@ class _Plan:
     config: Config
     options: TextOptions
     shard_size: int
-    labels: labels.Labels
+    labels: joining.Labels
     curated: Curated
     schema: schemafile.Schema
 
@@ -235,7 +240,7 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
         raise UsageError(
             "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
         )
-    known_labels = labels.read(_label_wish(config))
+    known_labels = joining.read(_label_wish(config))
     if timed := [table.path for table in known_labels.tables if table.is_timed]:
         raise UsageError(
             "has intervals (begin_s, end_s), and convert cuts no windows",
@@ -267,9 +272,9 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
     )
 
 
-def _label_wish(config: Config) -> labels.Wish:
-    return labels.Wish(
-        labels.texts(config.labels), labels.texts(config.on), config.label, config.label_bins
+def _label_wish(config: Config) -> joining.Wish:
+    return joining.Wish(
+        joining.texts(config.labels), joining.texts(config.on), config.label, config.label_bins
     )
 
 

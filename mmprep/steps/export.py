@@ -39,9 +39,9 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.datasets import InputDataset
-from mmprep.steps.journal import FileNote
+from mmprep.steps.running.journal import FileNote
+from mmprep.steps.running.tasks import Job
 from mmprep.steps.sounds import suffix_of
-from mmprep.steps.tasks import Job
 
 STEP = StepName("export", 1, "mmprep.json")
 RECORDS_A_TASK = 64

@@ -24,8 +24,9 @@ from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog, e4, mnefiles, sniff, text
 from mmprep.sources.base import Claim, TextOptions, is_companion
-from mmprep.steps import datasets, films
-from mmprep.steps.claims import TABLE_READERS, reader_of
+from mmprep.steps import datasets
+from mmprep.steps.intake import films
+from mmprep.steps.intake.claims import TABLE_READERS, reader_of
 from mmprep.steps.sounds import suffix_of
 from mmprep.timebase import NS_PER_S, rate, rate_number
 

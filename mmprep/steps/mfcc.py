@@ -35,9 +35,9 @@ from mmprep.steps.base import (
     Task,
     Work,
 )
+from mmprep.steps.features.rates import check_rates
 from mmprep.steps.inputs import expand, size_of, skipped_note
-from mmprep.steps.rates import check_rates
-from mmprep.steps.shardbook import ShardBook
+from mmprep.steps.running.shardbook import ShardBook
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate, rate_number
 
@@ -150,7 +150,7 @@ def run(
             return session.preview(tasks, sum(task.n_bytes for task in tasks) // 4)
         if recipe.cmvn == "speaker":
             tasks = _with_speakers(session, tasks)
-        outcomes = session.map(Work("mmprep.steps.extract:extract"), tasks, label="mfcc")
+        outcomes = session.map(Work("mmprep.steps.features.extract:extract"), tasks, label="mfcc")
         session.check_failures()
         _tell_gaps(session, outcomes, recipe.n_mels)
         return session.commit(_contents(plan, session, outcomes, recipe.features))
@@ -252,7 +252,7 @@ def _check_speakers(plan: _Plan) -> None:
 def _with_speakers(session: base.Run, tasks: Sequence[Task]) -> list[Task]:
     """Measure each speaker's features, and tell the tasks; what failed is left out."""
     outcomes = session.map(
-        Work("mmprep.steps.extract:measure", is_look=True), tasks, label="speakers"
+        Work("mmprep.steps.features.extract:measure", is_look=True), tasks, label="speakers"
     )
     failed = {failure.id for outcome in outcomes for failure in outcome.failures}
     known: dict[str, core.Moments] = {}

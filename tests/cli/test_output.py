@@ -6,7 +6,7 @@ import pytest
 
 from mmprep.cli import output
 from mmprep.steps.base import FailedItemsError
-from mmprep.steps.tasks import Failure
+from mmprep.steps.running.tasks import Failure
 
 
 def _failure(name, message, hint=None):

@@ -20,7 +20,7 @@ import pytest
 from mmprep.engines import base, pool
 from mmprep.engines.pool import Pool
 from mmprep.errors import TransientError
-from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
+from mmprep.steps.running.tasks import DEFAULT_MEMORY_BYTES
 from tests.engines import works
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from mmprep.manifest.codec import decode_dataset, read_manifest
 from mmprep.manifest.model import Record, table_ref
 from mmprep.steps import base
 from mmprep.steps.base import Contents, FailedItemsError, Item, RunOptions, StepName, Task, Work
-from mmprep.steps.journal import FileNote
-from mmprep.steps.tasks import Job
+from mmprep.steps.running.journal import FileNote
+from mmprep.steps.running.tasks import Job
 from tests.kill import run_killed_at, tree
 
 calls: list[str] = []

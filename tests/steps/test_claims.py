@@ -6,10 +6,10 @@ import pytest
 
 from mmprep.errors import DataError, UsageError
 from mmprep.sources.base import Claim
-from mmprep.steps.claims import Claimed, claim_all, own_names
+from mmprep.steps.corpus.layout import layout
+from mmprep.steps.corpus.place import Place
 from mmprep.steps.inputs import expand
-from mmprep.steps.layout import layout
-from mmprep.steps.place import Place
+from mmprep.steps.intake.claims import Claimed, claim_all, own_names
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from mmprep import files
-from mmprep.steps import journal
-from mmprep.steps.tasks import Failure, Item, Outcome, Task
+from mmprep.steps.running import journal
+from mmprep.steps.running.tasks import Failure, Item, Outcome, Task
 
 TASK = Task("a", (Item("a", ("/in/a",), 4, {"k": 1}, "a"),), {"x": 2})
 

@@ -6,7 +6,7 @@ import pytest
 
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, table_ref
-from mmprep.steps import labels
+from mmprep.steps.labels import joining
 
 
 def _record(name, begin_s=0.0, duration_s=1.0, **more):
@@ -18,7 +18,7 @@ def _record(name, begin_s=0.0, duration_s=1.0, **more):
 
 def _table(tmp_path, text, on, **more):
     (tmp_path / "labels.tsv").write_text(text, encoding="utf-8")
-    return labels.read(labels.Wish((str(tmp_path / "labels.tsv"),), (on,) if on else (), **more))
+    return joining.read(joining.Wish((str(tmp_path / "labels.tsv"),), (on,) if on else (), **more))
 
 
 def test_join_by_id_fills_labels_and_label(tmp_path):
@@ -139,7 +139,7 @@ def test_field_that_no_record_has_is_an_error_that_names_theirs(tmp_path):
     ],
 )
 def test_cell_becomes_a_number_only_where_nothing_is_lost(text, value):
-    found = labels.value(text)
+    found = joining.value(text)
     assert (found, type(found)) == (value, type(value))
 
 
@@ -262,7 +262,7 @@ def test_tables_of_two_levels_are_joined(tmp_path):
     (tmp_path / "people.tsv").write_text("subject\tage\nP1\t31\n")
     (tmp_path / "trials.tsv").write_text("id\tlabel\na\tfear\n")
     files = tuple(str(tmp_path / name) for name in ("people.tsv", "trials.tsv"))
-    known = labels.read(labels.Wish(files, ("subject", "id")))
+    known = joining.read(joining.Wish(files, ("subject", "id")))
     (found, bare), _ = known.join([_record("a", subject="P1"), _record("b", subject="P1")])
     assert (found.labels, found.label) == ({"age": 31, "label": "fear"}, "fear")
     assert (bare.labels, bare.label) == ({"age": 31}, None)
@@ -272,10 +272,10 @@ def test_one_key_serves_all_tables_and_two_for_three_are_refused(tmp_path):
     for name in "abc":
         (tmp_path / name).write_text(f"id\t{name}\nx\t1\n")
     files = tuple(str(tmp_path / name) for name in "abc")
-    (found,), _ = labels.read(labels.Wish(files, ("id",))).join([_record("x")])
+    (found,), _ = joining.read(joining.Wish(files, ("id",))).join([_record("x")])
     assert found.labels == {"a": 1, "b": 1, "c": 1}
     with pytest.raises(UsageError, match="3 --labels, 2 --on"):
-        labels.read(labels.Wish(files, ("id", "session")))
+        joining.read(joining.Wish(files, ("id", "session")))
 
 
 # The class ----------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import pytest
 
 from mmprep.cli.convert import PRESETS
 from mmprep.errors import UsageError
-from mmprep.steps.corpora import CORPORA
-from mmprep.steps.layout import layout
-from mmprep.steps.place import Shape
+from mmprep.steps.corpus.corpora import CORPORA
+from mmprep.steps.corpus.layout import layout
+from mmprep.steps.corpus.place import Shape
 from tests.conftest import ROOT
 
 

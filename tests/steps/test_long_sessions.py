@@ -11,7 +11,7 @@ import soundfile
 from pyarrow import csv
 
 from mmprep import open_dataset, run_align, run_convert
-from mmprep.steps import session
+from mmprep.steps.sessions import session
 from tests import raw
 from tests.conftest import ROOT
 from tests.kill import tree

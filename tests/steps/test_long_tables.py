@@ -11,9 +11,9 @@ import pytest
 from mmprep import DataError, files, open_dataset, run_align
 from mmprep.manifest.codec import read_manifest
 from mmprep.sources import text
-from mmprep.steps import texts
 from mmprep.steps.base import FailedItemsError
 from mmprep.steps.check import check
+from mmprep.steps.intake import texts
 from tests import raw
 
 

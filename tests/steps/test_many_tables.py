@@ -8,7 +8,7 @@ import pytest
 
 from mmprep import run_convert
 from mmprep.steps.base import FailedItemsError
-from mmprep.steps.tablework import MANY, SHORT_BYTES
+from mmprep.steps.intake.tablework import MANY, SHORT_BYTES
 from mmprep.tables import encodings_of
 from tests.kill import tree
 

@@ -14,9 +14,9 @@ from mmprep.cli.api import run_step
 from mmprep.manifest.codec import decode_dataset, read_manifest
 from mmprep.media import AudioReader
 from mmprep.mfcc import Extractor, blocks, preset
-from mmprep.steps import extract, scratch
 from mmprep.steps.base import FailedItemsError, Silent
 from mmprep.steps.check import check
+from mmprep.steps.features import extract, scratch
 from tests import raw
 from tests.conftest import ROOT
 from tests.kill import tree

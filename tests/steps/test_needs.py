@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmprep.steps import needs
-from mmprep.steps.streamspec import StreamSpec
-from mmprep.steps.tasks import DEFAULT_MEMORY_BYTES
+from mmprep.steps.running.tasks import DEFAULT_MEMORY_BYTES
+from mmprep.steps.sessions import needs
+from mmprep.steps.sessions.streamspec import StreamSpec
 from tests import raw
 
 DAY = 24 * 3600

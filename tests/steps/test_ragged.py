@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mmprep.steps.ragged import Kind, RaggedShards
+from mmprep.steps.running.ragged import Kind, RaggedShards
 
 MONO = Kind("audio", Fraction(8000), (), "float32", kind="audio")
 STEREO = Kind("audio", Fraction(8000), (2,), "float32", kind="audio")

@@ -6,8 +6,8 @@ import pytest
 
 from mmprep.errors import DataError
 from mmprep.manifest.model import Record
-from mmprep.steps import ratings
-from mmprep.steps.place import Place
+from mmprep.steps.corpus import ratings
+from mmprep.steps.corpus.place import Place
 
 RATED = "Participant_id,Trial,Experiment_id,Start_time,Valence,Arousal,Dominance,Liking"
 

@@ -11,8 +11,8 @@ import pyxdf
 
 from mmprep import clock, open_dataset, run_align, run_convert
 from mmprep.rows import IN_MEMORY
-from mmprep.steps import streams
-from mmprep.steps.streamspec import StreamSpec
+from mmprep.steps.sessions import streams
+from mmprep.steps.sessions.streamspec import StreamSpec
 from mmprep.timebase import Fixes
 
 SERIAL = {"engine": "serial"}

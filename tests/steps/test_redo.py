@@ -11,7 +11,8 @@ from mmprep import run_convert
 from mmprep.cli import main
 from mmprep.errors import SpaceError
 from mmprep.files import remove_tree
-from mmprep.steps import base, journal
+from mmprep.steps import base
+from mmprep.steps.running import journal
 from tests import raw
 from tests.kill import opened_by, run_killed_at, tree
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from mmprep.errors import DataError, UsageError
-from mmprep.steps import schemafile
+from mmprep.steps.intake import schemafile
 from mmprep.tables import Column, Declared, TableSchema, TimeColumn
 from tests.test_readme import README
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmprep.steps import scratch
-from mmprep.steps.scratch import Scratch
+from mmprep.steps.features import scratch
+from mmprep.steps.features.scratch import Scratch
 
 ARRAYS = [np.full((n, 3), n, np.float32) for n in (4, 0, 9, 1, 30, 2)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmprep.steps.shardbook import ShardBook, shard_name
+from mmprep.steps.running.shardbook import ShardBook, shard_name
 
 
 def _value(*names, rate_hz="8000/1"):

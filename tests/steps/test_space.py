@@ -15,7 +15,7 @@ import pytest
 
 from mmprep.steps import base
 from mmprep.steps.check import check
-from mmprep.steps.tasks import Outcome, Task
+from mmprep.steps.running.tasks import Outcome, Task
 from tests import raw
 from tests.kill import tree
 

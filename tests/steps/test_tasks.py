@@ -10,7 +10,7 @@ import pytest
 
 from mmprep import files
 from mmprep.errors import DataError, SpaceError, TransientError, UsageError
-from mmprep.steps.tasks import Item, Task, Work
+from mmprep.steps.running.tasks import Item, Task, Work
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from mmprep import DataError, run_convert
 from mmprep.manifest.codec import read_manifest
-from mmprep.steps import transcripts
+from mmprep.steps.intake import transcripts
 from tests.conftest import ROOT
 
 LRS = """Text:  WHEN YOU'RE COOKING

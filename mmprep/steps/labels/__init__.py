@@ -1,0 +1,1 @@
+"""Tables of labels, joined to records."""

@@ -1,0 +1,1 @@
+"""What a step runs by: tasks, their outcomes, the journal that resumes them, the shards."""

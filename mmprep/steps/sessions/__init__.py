@@ -1,0 +1,1 @@
+"""The work of `align` on one session: its streams, their clocks, the windows."""

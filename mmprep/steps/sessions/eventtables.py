@@ -1,0 +1,172 @@
+"""Streams that go onto no windows: their rows move to the session clock, as a table.
+
+Rules
+-----
+- Events go by the map of their clock alone; nothing is resampled, no column is left out.
+- A duration is the distance on the session clock of the times at which the event begins and ends.
+- In the table of a session without absolute time, stamps count from second 0 of its clock.
+- Each window has the rows of its events in its record, as `events`.
+- Of columns of text beside numbers, whose stream goes onto windows, the rows move at which a text
+  begins, with the text columns alone and at the repaired times of their samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from mmprep import align, files, tables
+from mmprep.signals import Stream
+from mmprep.steps.intake.claims import TABLE_READERS
+from mmprep.steps.running.journal import FileNote
+from mmprep.steps.running.tasks import Item, Job
+from mmprep.steps.sessions import rawparts, sync
+from mmprep.steps.sessions.modality import Modality
+from mmprep.steps.sessions.streams import Clocked
+from mmprep.steps.sessions.streamspec import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """A stream whose rows move as they are."""
+
+    clocked: Clocked
+
+    @property
+    def name(self) -> str:
+        """Its name in the data set."""
+        return self.clocked.name
+
+    def write(
+        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
+    ) -> WrittenEvents:
+        """Write the rows inside the windows' span as a table on the session clock."""
+        table = _read(self.clocked.opened.spec, job.folder)
+        out = _Out(job, item, plan, value)
+        return out.write(self.clocked, table, _placed(self.clocked, table, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """The texts of a stream that goes onto windows: the rows at which one begins."""
+
+    modality: Modality
+
+    def write(
+        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
+    ) -> WrittenEvents:
+        """Write the rows inside the windows' span as a table, at the times of their samples."""
+        clocked, repaired = self.modality.clocked, self.modality.repaired
+        with pieces(clocked.opened.spec, job.folder) as found:
+            table = tables.read_events(found, clocked.opened.texts)
+        rows = table.beginnings()
+        times = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
+        kept = np.arange(repaired.n_samples) if repaired.rows is None else repaired.rows
+        times[kept] = repaired.stamps_ns()
+        stream = Stream(clocked.name, rows, rows, kind="events")
+        placed = align.place_events(align.repair(stream, times[rows]), plan.span_ns)
+        out = _Out(job, item, plan, value)
+        return out.write(clocked, table, replace(placed, rows=rows[placed.rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    """Where tables of events go."""
+
+    job: Job
+    item: Item
+    plan: align.WindowPlan
+    value: dict[str, Any]
+
+    def write(
+        self, clocked: Clocked, table: tables.EventTable, placed: align.PlacedEvents
+    ) -> WrittenEvents:
+        name = files.portable(f"tables/{clocked.name}/{self.item.id}.parquet")
+        path = self.job.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.write(
+            path,
+            placed.rows,
+            placed.stamps_ns,
+            placed.durations_ns,
+            item_id=self.item.id,
+            origin_ns=self.plan.origin_ns,
+            absolute=clocked.is_absolute,
+        )
+        self.value["files"].append(FileNote.of(self.job.folder, name).row())
+        return WrittenEvents(clocked.name, name, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEvents:
+    """A table of events in the data set."""
+
+    name: str
+    table: str
+    placed: align.PlacedEvents
+
+    def facts(self) -> dict[str, Any]:
+        """Describe it for `sync/`."""
+        counts = sync.accounting(self.placed.accounting)
+        return {"name": self.name, "table": self.table, "accounting": counts}
+
+    def of_windows(self, plan: align.WindowPlan, numbers: list[int]) -> dict[str, Any]:
+        """Give the rows of some windows, as JSON values."""
+        rows = self.placed.within(plan.edges_ns(np.array(numbers, dtype=np.int64)))
+        return {"table": self.table, "rows": rows.tolist()}
+
+
+def _placed(
+    clocked: Clocked, table: tables.EventTable, plan: align.WindowPlan
+) -> align.PlacedEvents:
+    missing = table.stamps_ns == tables.NULL_STAMP_NS
+    own = table.stamps_ns[~missing] + clocked.opened.shift_ns
+    session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
+    session[~missing] = clocked.on_session(own)
+    lasts = table.durations_ns()
+    lasts[~missing] = clocked.lasting(own, lasts[~missing])
+    stream = Stream(clocked.name, table.stamps_ns, table.keys(), kind="events")
+    return align.place_events(align.repair(stream, session), plan.span_ns, lasts)
+
+
+Pieces = list[tuple[Path, tuple[int, int] | None]]
+
+
+def _read(spec: StreamSpec, folder: Path) -> tables.EventTable:
+    """Read a stream with all its columns."""
+    with pieces(spec, folder) as found:
+        return tables.read_events(found)
+
+
+@contextmanager
+def pieces(spec: StreamSpec, folder: Path) -> Iterator[Pieces]:
+    """Give the tables of a stream and their rows; of a raw one a table made of it, for a while."""
+    if spec.form == "table":
+        yield [(Path(path), rows) for path, rows in ((spec.path, spec.rows), *spec.more)]
+        return
+    with TemporaryDirectory(dir=folder) as made:
+        target = tables.Target(Path(made, "events.parquet"), spec.name)
+        _convert(spec, target)
+        yield [(target.path, None)]
+
+
+def _convert(spec: StreamSpec, target: tables.Target) -> None:
+    """Write a stream of a raw file as a table, widening its schema until all values fit."""
+    path, reader = Path(spec.path), TABLE_READERS[spec.form]
+    claim = rawparts.claim_of(spec.form, path)
+    options = rawparts.options_of(spec)
+    own = rawparts.own_name(spec.form, path, spec.part, options)
+    schema = reader.probe(claim, path.parent, options)[own]
+    while True:
+        try:
+            reader.write(claim, path.parent, own, schema, target, options=options)
+        except tables.Widen as wanted:
+            schema = schema.widened(wanted)
+        else:
+            return

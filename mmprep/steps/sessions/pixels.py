@@ -1,0 +1,145 @@
+"""The pictures of a video in place of its frame indices, decoded forward once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import files, media
+from mmprep.errors import DataError, UsageError
+from mmprep.steps.intake import films
+from mmprep.steps.sessions.streams import Clocked
+from mmprep.timebase import BoolArray, FloatArray, IntArray
+
+
+@dataclass(slots=True)
+class Pixels:
+    """The pictures of a video, decoded forward once.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    size : (width, height)
+    watch : Watch
+        Sees every frame that is decoded.
+    lost : set of int
+        Ranks that were asked for and did not come out of the decoder.
+    """
+
+    path: str
+    size: tuple[int, int]
+    gray: bool
+    fit: str
+    scan: media.VideoTrack
+    watch: media.Watch = field(default_factory=media.Watch)
+    lost: set[int] = field(default_factory=set)
+    _feed: Iterator[tuple[int, NDArray[np.uint8]]] | None = None
+    _cache: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    _read_to: int = -1
+
+    @classmethod
+    def of(cls, one: Clocked, size: tuple[int, int], *, gray: bool, fit: str) -> Pixels:
+        """Open the pictures of a stream.
+
+        Raises
+        ------
+        UsageError
+            The file that holds them is not known.
+        DataError
+            It is another one than was converted.
+        """
+        spec = one.opened.spec
+        path = spec.media or (spec.path if spec.form == "video" else None)
+        if path is None or not files.is_file(path):
+            raise UsageError(
+                f"the video {path or spec.name!r} is not there",
+                where=spec.name,
+                hint="--media-root DIR names the folder that holds the sources",
+            )
+        scan = one.opened.scan or media.scan_video(path)
+        known = (one.opened.track or {}).get("n_packets", scan.n_frames)
+        if scan.n_frames != known:
+            raise DataError(
+                f"has {scan.n_frames} frames, and had {known} when it was converted",
+                where=path,
+                hint="convert it again, or name its folder with --media-root",
+            )
+        return cls(path, size, gray, fit, scan)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape of a picture."""
+        return self.size[1], self.size[0], 1 if self.gray else 3
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of a picture."""
+        return int(np.prod(self.shape))
+
+    def of_ranks(
+        self, ranks: NDArray[np.int32], valid: BoolArray
+    ) -> tuple[NDArray[np.uint8], BoolArray]:
+        """Give the pictures of frame ranks; 0 and not valid where a frame can't be decoded."""
+        pictures = np.zeros((*ranks.shape, *self.shape), np.uint8)
+        found = valid.copy()
+        wanted = sorted({int(rank) for rank in ranks[valid]})
+        self._read(wanted)
+        for index in zip(*np.nonzero(valid), strict=True):
+            picture = self._cache.get(int(ranks[index]))
+            if picture is None:
+                found[index] = False
+                self.lost.add(int(ranks[index]))
+            else:
+                pictures[index] = picture
+        return pictures, found
+
+    def _read(self, wanted: list[int]) -> None:
+        """Decode up to the last wanted frame; forget those before the first."""
+        if not wanted:
+            return
+        for rank in [rank for rank in self._cache if rank < wanted[0]]:
+            del self._cache[rank]
+        if self._feed is None:
+            rest = range(wanted[0], self.scan.n_frames)
+            self._feed = media.read_frames(
+                self.path,
+                rest,
+                self.size,
+                gray=self.gray,
+                fit=self.fit,
+                scan=self.scan,
+                watch=self.watch,
+            )
+        while self._read_to < wanted[-1]:
+            rank, picture = next(self._feed, (self.scan.n_frames, None))
+            self._read_to = rank
+            if picture is not None and rank >= wanted[0]:
+                self._cache[rank] = picture
+
+
+def decoded(pixels: Pixels | None, ranks: IntArray, seconds: FloatArray) -> films.Facts:
+    """Say what decoding has shown: frames that did not come, stretches without change.
+
+    Parameters
+    ----------
+    ranks, seconds : [shape=(n,)]
+        Frames in order of rank, and their times from the origin.
+    """
+    if pixels is None:
+        return dict.fromkeys(("n_decoded", "n_undecodable", "n_frozen", "frozen"))
+    still = pixels.watch.stretches(pixels.scan.times_ns, pixels.scan.is_key)
+    spans = np.round(np.interp(still, ranks, seconds), 9).tolist()
+    rows = zip(still.tolist(), spans, strict=True)
+    return {
+        "n_decoded": pixels.watch.n_decoded,
+        "n_undecodable": len(pixels.lost),
+        "n_frozen": films.frames_in(still),
+        "frozen": [
+            {"first": first, "last": last, "begin_s": begin_s, "end_s": end_s}
+            for (first, last), (begin_s, end_s) in rows
+        ][: films.MAX_LISTED],
+    }

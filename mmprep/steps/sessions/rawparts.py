@@ -1,0 +1,41 @@
+"""The streams of one raw file, by the names that a caller may use for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmprep.sources.base import NOTES, Claim, TextOptions, pick
+from mmprep.steps.intake.claims import TABLE_READERS
+from mmprep.steps.sessions.streamspec import StreamSpec
+
+
+def options_of(spec: StreamSpec) -> TextOptions:
+    """Say how the file of a stream is read."""
+    return TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz, rate_hz=spec.nominal_hz)
+
+
+def claim_of(form: str, path: Path) -> Claim:
+    """Let a reader claim one file."""
+    claims = TABLE_READERS[form].claim("", [path.name], path.parent)
+    return claims[0] if claims else Claim(form, path.name, (path.name,), path.suffix)
+
+
+def own_name(form: str, path: Path, wanted: str | None, options: TextOptions) -> str:
+    """Give the reader's name of a stream.
+
+    Parameters
+    ----------
+    wanted : str, optional
+        Its name, its number in the file, or what else its reader takes as a name; default the
+        annotations, else the only stream.
+
+    Raises
+    ------
+    UsageError
+        There is no such stream, or there are several and none is named.
+    """
+    reader = TABLE_READERS[form]
+    if wanted is not None and hasattr(reader, "named"):
+        return str(reader.named(path, wanted))
+    known = tuple(reader.probe(claim_of(form, path), path.parent, options))
+    return pick(known, NOTES if wanted is None and NOTES in known else wanted, str(path))

@@ -1,0 +1,269 @@
+"""The work of `align`: one session's streams onto windows, masks, bounds and accounting.
+
+Rules
+-----
+- Streams are resampled in blocks of windows whose size depends on the windows alone, so that the
+  bytes do not depend on who computes them.
+- What the streams of a session read beyond a budget lies in files until they are resampled, and is
+  read block by block: memory is bounded by the stamps, not by the channels.
+- A modality and its mask go to shards of the same numbers and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep import align, files
+from mmprep.errors import DataError
+from mmprep.rows import Store
+from mmprep.steps.intake import films
+from mmprep.steps.running.journal import FileNote
+from mmprep.steps.running.tasks import Item, Job
+from mmprep.steps.sessions import sharedevents, streams, sync
+from mmprep.steps.sessions.eventtables import EventStream, TextColumns
+from mmprep.steps.sessions.modality import Modality, Wish
+from mmprep.steps.sessions.pixels import Pixels
+from mmprep.steps.sessions.streams import Clocked
+from mmprep.steps.sessions.streamspec import spec_of
+from mmprep.steps.sessions.windowlist import WindowList
+from mmprep.steps.sessions.windowshards import WindowShards
+from mmprep.timebase import NS_PER_S, BoolArray
+
+BLOCK_BYTES = 16 * 2**20
+BUDGET_BYTES = 64 * 2**20
+CUT_SHARE = 0.1  # of the longest stream; less is the usual raggedness of starts and ends
+Arrays = dict[str, NDArray[Any]]
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Align the sessions of a task."""
+    wish = Wish.of(job.task.spec)
+    value: dict[str, Any] = {"files": [], "shards": {}, "sessions": {}}
+    for item in job.items():
+        with job.attempt(item, "align"), Store(job.folder, BUDGET_BYTES) as store:
+            _align(job, item, wish, store, value)
+    return value
+
+
+def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]) -> None:
+    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]], store)
+    on_clocks, said = sharedevents.related(
+        [streams.clocked(one) for one in opened], job.folder, wish.session_clock
+    )
+    on_clocks = streams.on_clock_of(on_clocks, wish.session_clock)
+    streams.check_related(on_clocks)
+    notes = [f"{item.id}: {one}" for one in said]
+    on_clocks, events = _parted(item, on_clocks, wish, notes)
+    chosen = [_modality(one, wish, notes) for one in on_clocks]
+    plan = align.plan_windows(
+        [modality.repaired.coverage_ns for modality in chosen],
+        {modality.name: modality.rate_hz for modality in chosen},
+        window_s=wish.window_s,
+        hop_s=wish.hop_s,
+        cover=wish.cover,
+    )
+    with WindowShards(job.folder, wish.shard_size) as written:
+        windows, counts = _cut(chosen, plan, wish, written)
+        shards = written.close()
+    moved = [one.write(job, item, plan, value) for one in events]
+    texts = [TextColumns(modality) for modality in chosen if modality.clocked.opened.texts]
+    moved += [one.write(job, item, plan, value) for one in texts]
+    facts = [sync.stream_facts(m, plan) for m in chosen]
+    is_absolute = chosen[0].clocked.is_absolute
+    happened = [one.facts() for one in moved]
+    text = sync.encode(item.id, plan, facts, happened, counts, is_absolute=is_absolute)
+    name = files.portable(f"sync/{item.id}.json")
+    path = job.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    value["files"] += [*shards["files"], FileNote.of(job.folder, name).row()]
+    value["shards"] = shards["shards"]
+    value["sessions"][item.id] = {
+        "origin_ns": plan.origin_ns if is_absolute else None,
+        "clock": _clock_name(chosen, wish),
+        "windows": windows.value(plan, moved),
+        "notes": [
+            *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
+            *(_cut_off(item.id, chosen, plan) if wish.cover == "intersection" else ()),
+            *films.notes(item.id, facts),
+        ],
+        "warnings": [
+            *(f"{item.id}: {said}" for one in opened for said in one.said),
+            *_losses(item.id, facts, counts),
+            *films.warnings(item.id, facts),
+        ],
+    }
+
+
+def _clock_name(chosen: list[Modality], wish: Wish) -> str:
+    if wish.session_clock is not None:
+        return wish.session_clock
+    masters = {modality.clocked.master for modality in chosen if modality.clocked.master}
+    names = masters & {modality.name for modality in chosen}
+    return min(names) if names else "master" if masters else "device"
+
+
+def _parted(
+    item: Item, on_clocks: list[Clocked], wish: Wish, notes: list[str]
+) -> tuple[list[Clocked], list[EventStream]]:
+    """Part the streams that go onto windows from those whose rows move as a table.
+
+    A raw stream that the caller named as a signal must go onto windows.
+    """
+    chosen, events = [], []
+    for one in on_clocks:
+        is_events = one.opened.spec.kind == "events" or _is_events(one)
+        why = None if is_events else _unfit(one, wish)
+        if why is None and not is_events:
+            chosen.append(one)
+        elif not one.has_stamps:
+            notes.append(f"{item.id}: {one.name} has no rows and is left out")
+        elif why is not None and item.spec.get("named"):
+            hint = f"--stream {one.name}=FILE,rate=HZ; with kind=events its rows become a table"
+            raise DataError(why, where=one.name, hint=hint)
+        else:
+            events.append(EventStream(one))
+            notes += [f"{one.name} {why}: its rows become a table"] if why else []
+    if not chosen:
+        hint = "events alone make no windows; --rates NAME=HZ puts a stream of numbers onto them"
+        raise DataError("no stream has rows and a rate", where=item.id, hint=hint)
+    return chosen, events
+
+
+def _is_events(one: Clocked) -> bool:
+    return one.opened.stream is not None and one.opened.stream.kind == "events"
+
+
+def _unfit(one: Clocked, wish: Wish) -> str | None:
+    """Say why a stream can't go onto windows; None if it can."""
+    stream = one.opened.stream
+    if stream is not None:
+        if stream.n_samples == 0:
+            return "has no rows"
+        if stream.data.shape[1:] == (0,):
+            return "has no numeric channel"
+    if one.opened.nominal_hz is None and wish.given_hz(one.name) is None:
+        return "has no rate that its stamps bear out"
+    return None
+
+
+def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
+    given = wish.given_hz(one.name)
+    if one.opened.texts:
+        notes.append(f"{one.name}: columns of text become a table: {', '.join(one.opened.texts)}")
+    rate_hz = align.grid_rate(one.opened.nominal_hz, wish.window_s, given_hz=given)
+    if given is None and rate_hz != one.opened.nominal_hz:
+        notes.append(f"{one.name}: {float(one.opened.nominal_hz or 0):g} Hz becomes {rate_hz} Hz")
+    repaired = one.repaired()
+    method = wish.methods.get(one.name) or align.default_method(repaired, rate_hz)
+    pixels = None
+    if wish.frames is not None and repaired.kind == "video":
+        pixels = Pixels.of(one, wish.frames, gray=wish.gray, fit=wish.fit)
+    return Modality(one, repaired, rate_hz, method, align.Ledger(repaired), pixels)
+
+
+def _unproved(chosen: list[Modality]) -> list[str]:
+    if len(chosen) == 1:
+        return []
+    told = {
+        "no clock evidence for {}: taken as on the session clock, bound null": [
+            m.name for m in chosen if m.clocked.master is None
+        ],
+        "one fix alone for {}: how fast it runs is not known, bound null": [
+            m.name for m in chosen if m.clocked.model.n_fixes == 1 and m.clocked.shared is None
+        ],
+    }
+    return [note.format(", ".join(names)) for note, names in told.items() if names]
+
+
+def _as_they_came(chosen: list[Modality]) -> list[str]:
+    """Say which signals keep the jitter of their stamps, though a rate is named for them."""
+    return [
+        f"{m.name}: stamps stay as they came: {m.repaired.repairs.reason}"
+        for m in chosen
+        if m.repaired.kind == "signal"
+        and not (m.repaired.is_regular or m.repaired.rate_is_measured)
+        and m.repaired.nominal_rate_hz is not None
+    ]
+
+
+def _cut_off(session: str, chosen: list[Modality], plan: align.WindowPlan) -> list[str]:
+    """Say which stream limits the windows where others last much longer."""
+    spans = {m.name: m.repaired.coverage_ns for m in chosen}
+    begin_ns, end_ns = plan.span_ns
+    longest = max(spans, key=lambda name: spans[name][1] - spans[name][0])
+    lost_ns = (spans[longest][1] - spans[longest][0]) - (end_ns - begin_ns)
+    if len(chosen) == 1 or lost_ns < CUT_SHARE * (spans[longest][1] - spans[longest][0]):
+        return []
+    first = max(spans, key=lambda name: spans[name][0])
+    last = min(spans, key=lambda name: spans[name][1])
+    return [
+        f"{session}: the windows hold {(end_ns - begin_ns) / NS_PER_S:g} s of the"
+        f" {(spans[longest][1] - spans[longest][0]) / NS_PER_S:g} s of {longest}: {first} begins"
+        f" last, {last} ends first; --cover union keeps the rest"
+    ]
+
+
+def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]) -> list[str]:
+    said = [
+        f"{session}: {fact['name']}: {fact['accounting'][key]} rows {word}"
+        for fact in facts
+        for key, word in (("corrupt", "without a usable stamp"), ("duplicate", "repeat a stamp"))
+        if fact["accounting"][key]
+    ]
+    dropped = counts["dropped_gap"] + counts["dropped_thin"]
+    return said + ([f"{session}: {dropped} windows dropped"] if dropped else [])
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+
+def _cut(
+    chosen: list[Modality], plan: align.WindowPlan, wish: Wish, written: WindowShards
+) -> tuple[WindowList, dict[str, int]]:
+    """Resample block by block, keep the windows that may stay, write them."""
+    windows = WindowList()
+    counts = {"planned": plan.n_windows, "kept": 0, "dropped_gap": 0, "dropped_thin": 0}
+    for begin, end in _blocks(chosen, plan):
+        found = {modality.name: _resampled(modality, plan, wish, begin, end) for modality in chosen}
+        valid = {name: mask for name, (_, mask, _) in found.items()}
+        kept = align.keep_windows(valid, on_gap=wish.on_gap, min_valid=wish.min_valid, first=begin)
+        counts["kept"] += int(kept.keep.sum())
+        counts["dropped_gap"] += kept.n_gap
+        counts["dropped_thin"] += kept.n_thin
+        for modality in chosen:
+            values, mask, aligned = found[modality.name]
+            modality.ledger.mark(aligned, np.repeat(kept.keep, mask.shape[1]) & mask.reshape(-1))
+            written.add(modality, values[kept.keep], mask[kept.keep])
+        windows.add(chosen, plan, kept, begin)
+    return windows, counts
+
+
+def _blocks(chosen: list[Modality], plan: align.WindowPlan) -> Iterator[tuple[int, int]]:
+    per_window = sum(m.row_bytes * plan.n_samples(m.name) for m in chosen)
+    size = int(max(1, min(256, BLOCK_BYTES // max(per_window, 1))))
+    for begin in range(0, plan.n_windows, size):
+        yield begin, min(begin + size, plan.n_windows)
+
+
+def _resampled(
+    modality: Modality, plan: align.WindowPlan, wish: Wish, begin: int, end: int
+) -> tuple[NDArray[Any], BoolArray, align.Aligned]:
+    times = plan.times_s(modality.name, begin, end)
+    aligned = align.resample(
+        modality.repaired,
+        times.reshape(-1),
+        origin_ns=plan.origin_ns,
+        method=modality.method,
+        rate_hz=modality.rate_hz,
+        tolerance_s=wish.tolerance_s,
+    )
+    values = aligned.values.reshape(*times.shape, *aligned.values.shape[1:])
+    valid = aligned.valid.reshape(times.shape)
+    if modality.pixels is not None:
+        values, valid = modality.pixels.of_ranks(values, valid)
+    return values, valid, aligned
