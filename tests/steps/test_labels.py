@@ -6,7 +6,7 @@ import pytest
 
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, table_ref
-from mmprep.steps.labels import joining
+from mmprep.steps.labels import cells, joining
 
 
 def _record(name, begin_s=0.0, duration_s=1.0, **more):
@@ -139,7 +139,7 @@ def test_field_that_no_record_has_is_an_error_that_names_theirs(tmp_path):
     ],
 )
 def test_cell_becomes_a_number_only_where_nothing_is_lost(text, value):
-    found = joining.value(text)
+    found = cells.value(text)
     assert (found, type(found)) == (value, type(value))
 
 

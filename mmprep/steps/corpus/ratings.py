@@ -22,7 +22,7 @@ from mmprep.errors import DataError
 from mmprep.files import read_text
 from mmprep.manifest.model import LabelValue, Record
 from mmprep.steps.corpus.place import Place
-from mmprep.steps.labels.joining import column_values, value
+from mmprep.steps.labels.cells import column_values, value
 
 Files = Mapping[Path, Place]
 Joined = tuple[list[Record], list[str]]

@@ -15,7 +15,6 @@ Rules
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,19 +22,17 @@ from typing import Any
 
 import msgspec
 
-from mmprep import files
 from mmprep.errors import DataError, UsageError
-from mmprep.manifest.model import LabelValue, Record
+from mmprep.manifest.model import Record
 from mmprep.steps.labels import keying, timing
 from mmprep.steps.labels.bins import Bins
+from mmprep.steps.labels.cells import column_values, read_cells, value
 from mmprep.steps.labels.keying import Key, On
 from mmprep.steps.labels.timing import Row, Taken
 from mmprep.timebase import NS_PER_S
 
-NULLS = frozenset({"", "n/a", "N/A", "NA", "NaN", "nan", "NULL", "null"})
 INTERVAL = ("begin_s", "end_s")
 _LOOK_ALIKE = frozenset({"start", "stop", "begin", "end", "onset", "offset", "duration"})
-MAX_INT = 2**63  # larger ones are ids, and no JSON writer takes them
 UNIX_S = 1e9  # larger seconds are those of Unix time
 
 Origins = Mapping[str, int | None]
@@ -314,7 +311,7 @@ def read(wish: Wish) -> Labels:
         )
     ons = wish.on * len(wish.files) if len(wish.on) == 1 else wish.on or (None,) * len(wish.files)
     clock = _Clock.parse(wish.time) if wish.time else None
-    sheets = [_Sheet(path, *_cells(path)) for path in wish.files]
+    sheets = [_Sheet(path, *read_cells(path)) for path in wish.files]
     if clock is not None and not any(clock.column in sheet.header for sheet in sheets):
         raise UsageError(f"no table has a column {clock.column!r}", where="--label-time")
     tables = tuple(
@@ -404,35 +401,6 @@ def _rows(sheet: _Sheet, keys: Sequence[str], times: Sequence[str]) -> dict[Key,
     return dict(rows)
 
 
-def _cells(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    try:
-        text = files.read_text(path)
-    except OSError as error:
-        raise UsageError(f"{error.strerror}", where=path) from error
-    except UnicodeDecodeError as error:
-        raise DataError("is not UTF-8", where=path, hint="save it as UTF-8") from error
-    first = text.partition("\n")[0]
-    delimiter = next((mark for mark in "\t;," if mark in first), "\t")
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
-    try:
-        numbered = [(reader.line_num, cells) for cells in reader if cells]
-    except csv.Error as error:
-        raise DataError(f"{error}", where=f"{path}:{reader.line_num}") from error
-    if not numbered:
-        raise DataError("is empty", where=path, hint="a header and a row a key")
-    header = numbered[0][1]
-    if double := [name for name in header if header.count(name) > 1]:
-        raise DataError(f"two columns are called {double[0]!r}", where=f"{path}:{numbered[0][0]}")
-    for line, cells in numbered:
-        if len(cells) != len(header):
-            raise DataError(
-                f"{len(cells)} cells, expected {len(header)}",
-                where=f"{path}:{line}",
-                hint="every row has as many cells as the header",
-            )
-    return header, numbered[1:]
-
-
 def _span(
     path: str, line: int, cells: Mapping[str, str], times: Sequence[str]
 ) -> tuple[float | None, float | None]:
@@ -461,31 +429,6 @@ def _number(path: str, line: int, name: str, text: str) -> float:
         where=f"{path}:{line}",
         hint="seconds after the origin of the session, such as 12.5",
     )
-
-
-def column_values(texts: Sequence[str]) -> list[LabelValue]:
-    """Read a column: numbers if every cell is one or missing, else text."""
-    values = [value(text) for text in texts]
-    if any(isinstance(found, str) for found in values):
-        return [None if text in NULLS else text for text in texts]
-    return values
-
-
-def value(text: str) -> LabelValue:
-    """Read a cell: a number, text, or None for what means missing. Leading zeros stay text."""
-    if text in NULLS:
-        return None
-    if text.lstrip("+-").startswith("0") and text.lstrip("+-")[1:2].isdigit():
-        return text
-    if "_" in text:  # Python reads 1_2 as 12, nobody else does
-        return text
-    for kind, limit in ((int, MAX_INT), (float, float("inf"))):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        return number if abs(number) < limit else text
-    return text
 
 
 def _fields(records: Sequence[Record]) -> list[str]:
