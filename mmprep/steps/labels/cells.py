@@ -1,4 +1,4 @@
-"""Small tables that people write: labels, keys, sessions. Tab, semicolon or comma, with a header."""
+"""Small tables that people write (labels, sessions): tab, semicolon or comma, with a header."""
 
 from __future__ import annotations
 
