@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.instants import instant_ns
 from mmprep.steps.labels import joining
 from mmprep.steps.namevalue import pair
 from mmprep.steps.running.shardbook import ShardBook
@@ -46,7 +46,7 @@ from mmprep.steps.sessions.needs import memory_bytes
 from mmprep.steps.sessions.streamspec import StreamSpec, spec_of
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.sounds import suffix_of
-from mmprep.timebase import NS_PER_S, rate, rate_text
+from mmprep.timebase import rate, rate_text
 
 STEP = StepName("align", 2)
 RESERVED = frozenset({"", "id", "label", "labels", "sync", "tables", "rejects", "text"})
@@ -358,7 +358,7 @@ def _with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Stre
         found[name] = replace(found[name], clock=whole, clock_form="log", clock_unit=unit or None)
     for text in config.start:
         name, value = _of_stream(text, "--start", found)
-        found[name] = replace(found[name], start_ns=_instant(value))
+        found[name] = replace(found[name], start_ns=instant_ns(value, "--start"))
     for text in config.latency:
         name, value = _of_stream(text, "--latency", found)
         latency_ns = round(_signed(value, "--latency") * 10**6)
@@ -391,22 +391,6 @@ def _signed(text: str, option: str) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(f"{text!r} is no number", where=option) from error
-
-
-def _instant(text: str) -> int:
-    """Read ISO 8601 with a zone, or Unix seconds, as nanoseconds."""
-    try:
-        return int(Fraction(text) * NS_PER_S)
-    except (ValueError, ZeroDivisionError):
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no time", where="--start") from error
-    if moment.tzinfo is None:
-        raise UsageError(f"{text!r} has no zone", where="--start", hint=f"write {text}+00:00")
-    seconds = int(moment.replace(microsecond=0).timestamp())
-    return seconds * NS_PER_S + moment.microsecond * 1000
 
 
 # Data sets ----------------------------------------------------------------------------------------

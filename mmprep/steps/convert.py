@@ -47,7 +47,7 @@ from mmprep.steps.running.contents import Corpus
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate
 
-STEP = StepName("convert", 1)
+STEP = StepName("convert", 2)
 _CONTENT = (
     *("layout", "text", "on_column_change"),
     *("resample", "mono", "channel", "audio_dtype"),
@@ -338,9 +338,11 @@ def _media_tasks(plan: _Plan) -> Iterator[Task]:
 
 def _media_item(claimed: Claimed, plan: _Plan, with_sound: set[str]) -> Item:
     spec = {
+        "name": claimed.name,
         "kind": claimed.reader,
         "stream": claimed.stream,
-        "clock": claimed.clock is not None,
+        "tracks": None if claimed.is_whole else dict(claimed.streams),
+        "clock": claimed.clock,
         "text": claimed.text is not None,
         "sound": not (claimed.is_video and claimed.id in with_sound),
     }
@@ -357,9 +359,12 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
             hint="leave it out with --exclude, or convert it alone",
         )
     spec = {
+        "name": claimed.name,
+        "is_whole": claimed.is_whole,
+        "tz": claimed.tz,
         "claim": msgspec.to_builtins(claimed.claim),
         "root": str(plan.root),
-        "clock": claimed.clock is not None,
+        "clock": claimed.clock,
         "streams": dict(claimed.streams),
         "stream": claimed.place.stream if claimed.place else None,
         "is_cut": plan.curated.corpus.is_cut,
@@ -371,6 +376,8 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
         ),
         "split": claimed.stream if is_split else None,
     }
+    if claimed.piece is not None:
+        spec["piece"] = claimed.piece
     paths = claimed.paths(plan.root)
     return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 ANYWHERE = "**/"
@@ -32,7 +33,7 @@ class Place:
     subject: str | None = None
     stream: str | None = None
     split: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

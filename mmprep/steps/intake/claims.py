@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,14 @@ class Claimed:
         is known before the look; the others keep the reader's names.
     clock, text : str, optional
         Files below the root: clock evidence, transcript.
+    is_whole : bool
+        All its streams are taken, not only those named.
+    piece : int, optional
+        Which part it is of a stream that several files hold, from 0.
+    tz : str, optional
+        The zone of its local times, where others have another.
+    about : mapping of str to dict
+        Stream -> what its record says of it beside.
     """
 
     claim: Claim
@@ -91,6 +99,10 @@ class Claimed:
     place: Place | None = None
     clock: str | None = None
     text: str | None = None
+    is_whole: bool = True
+    piece: int | None = None
+    tz: str | None = None
+    about: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def reader(self) -> str:
@@ -116,6 +128,13 @@ class Claimed:
     def source(self) -> str:
         """Its name below the root: the file, or the folder."""
         return self.claim.id_path or self.claim.files[0]
+
+    @property
+    def name(self) -> str:
+        """What tells it from others of its id: a file may be taken stream by stream."""
+        if self.is_whole:
+            return self.source
+        return f"{self.source}#{'+'.join(sorted(self.streams.values()))}"
 
     def paths(self, root: Path) -> tuple[str, ...]:
         """Give the paths of all its files: its own, clock evidence, transcript."""

@@ -28,6 +28,9 @@ from mmprep.steps.running.contents import Corpus
 from mmprep.steps.running.shardbook import ShardBook
 from mmprep.timebase import rate_number
 
+GIVEN = ("start_ns", "latency_ms", "events")
+"""What a table of sessions may say of a stream's times, for `align`."""
+
 
 @dataclass(slots=True)
 class _Draft:
@@ -69,21 +72,22 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
     """Put the data set together from what became of the tasks, and say what is worth saying."""
     book = ShardBook()
     placed: dict[str, Placed] = {}
-    facts: dict[str, dict[str, Any]] = {}
+    facts: dict[tuple[str, str], dict[str, Any]] = {}
     for outcome in outcomes:
         value = outcome.value or {}
         names = book.add(value)
         placed |= session.placed(outcome, names)
-        for source, fact in value.get("items", {}).items():
-            renamed = _renamed(fact, names)
-            facts[source] = _joined(facts[source], renamed) if source in facts else renamed
+        for fact in value.get("items", ()):
+            key, renamed = (fact["id"], fact["name"]), _renamed(fact, names)
+            facts[key] = _joined(facts[key], renamed) if key in facts else renamed
     failed = {(failure.id, failure.source) for failure in session.failures}
     drafts: dict[str, _Draft] = {}
     for claimed in sources.claimed:
-        if claimed.source in facts and (claimed.id, claimed.source) not in failed:
+        fact = facts.get((claimed.id, claimed.name))
+        if fact is not None and (claimed.id, claimed.source) not in failed:
             draft = drafts.setdefault(claimed.id, _Draft(claimed))
-            _add(draft, claimed, facts[claimed.source])
-    _warn(session, facts)
+            _add(draft, claimed, fact)
+    _warn(session, list(facts.values()))
     lost = Lost()
     drafted = [_record(draft) for _, draft in sorted(drafts.items())]
     parts = [part for r in drafted for part in curate.cut(r, drafts[r.id].parts, lost)]
@@ -136,8 +140,13 @@ def _table_part(ref: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
-    draft.streams |= {name: _stream_ref(ref) for name, ref in fact["streams"].items()}
-    draft.sources |= dict.fromkeys(fact["streams"], claimed.source)
+    for name, ref in fact["streams"].items():
+        about = claimed.about.get(name, {})
+        if claimed.piece and name in draft.streams:
+            draft.streams[name] = _with_piece(draft.streams[name], ref, claimed.source, about)
+        else:
+            draft.streams[name] = _stream_ref({**ref, **about})
+            draft.sources[name] = claimed.source
     draft.duration_s = max(draft.duration_s, fact["duration_s"])
     draft.text = fact.get("text") or draft.text
     draft.words = fact.get("words") or draft.words
@@ -154,10 +163,23 @@ def _stream_ref(ref: dict[str, Any]) -> StreamRef:
     rate_hz = rate_number(Fraction(ref["rate_hz"])) if ref["rate_hz"] else None
     if "table" in ref:
         table = table_ref(ref["table"], (begin, end), rate_hz=rate_hz, clock=ref["clock"])
-        extra = {name: ref[name] for name in ("kind", "parts", "track") if name in ref}
+        extra = {name: ref[name] for name in ("kind", "parts", "track", *GIVEN) if name in ref}
         return msgspec.structs.replace(table, extra=extra)
     shard = shard_ref(ref["shard"], (begin, end), rate_hz=rate_hz, offset_s=ref["offset_s"])
-    return msgspec.structs.replace(shard, clock=ref["clock"], extra=ref.get("lengths", {}))
+    given = {name: ref[name] for name in GIVEN if name in ref}
+    return msgspec.structs.replace(
+        shard, clock=ref["clock"], extra={**ref.get("lengths", {}), **given}
+    )
+
+
+def _with_piece(
+    first: StreamRef, ref: dict[str, Any], source: str, about: Mapping[str, Any]
+) -> StreamRef:
+    """Add a further file of a stream."""
+    pieces = [_table_part(ref), *ref.get("parts", [])]
+    pieces[0] = {**pieces[0], **about, "source": source}
+    known = first.extra.get("parts", [])
+    return msgspec.structs.replace(first, extra={**first.extra, "parts": [*known, *pieces]})
 
 
 def _record(draft: _Draft) -> Record:
@@ -187,7 +209,7 @@ def _with_sources(draft: _Draft) -> dict[str, StreamRef]:
     }
 
 
-def _extra(fields: Mapping[str, str]) -> dict[str, str]:
+def _extra(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: text for name, text in fields.items() if name != "stem"}
 
 
@@ -209,9 +231,10 @@ def _sessions(records: Sequence[Record], drafts: Mapping[str, _Draft]) -> dict[s
     }
 
 
-def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
+def _warn(session: base.Run, facts: Sequence[dict[str, Any]]) -> None:
     said: dict[str, list[str]] = {}
-    for source, fact in facts.items():
+    for fact in facts:
+        source = fact["source"]
         if fact.get("n_rejected"):
             session.progress.warn(f"{source}: {fact['n_rejected']} rows rejected, see rejects/")
         for note in fact.get("notes", ()):
@@ -221,7 +244,7 @@ def _warn(session: base.Run, facts: Mapping[str, dict[str, Any]]) -> None:
     for note, sources in said.items():
         more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
         session.progress.say(f"{sources[0]}{more}: {note}")
-    unlike = [(source, fact["lengths"]) for source, fact in facts.items() if fact.get("lengths")]
+    unlike = [(fact["source"], fact["lengths"]) for fact in facts if fact.get("lengths")]
     if unlike:
         source, (decoded, declared) = unlike[0]
         session.progress.say(

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmprep import files, tables
 from mmprep.sources import clocklog
-from mmprep.sources.base import COMPANIONS, Claim, TextOptions
+from mmprep.sources.base import Claim, TextOptions
 from mmprep.steps.intake.claims import TABLE_READERS
 from mmprep.steps.intake.findings import Findings
 from mmprep.steps.running.tasks import Item
@@ -62,8 +62,8 @@ def write_own(findings: Findings, own: str, stream: str) -> None:
 
 
 def clock_path(item: Item) -> str:
-    """Find the clock evidence among the files of an item: it follows the item's own."""
-    return next(path for path in item.inputs if path.endswith(COMPANIONS))
+    """Give the path of an item's clock evidence."""
+    return files.join(item.root, item.spec["clock"])
 
 
 def read(path: Path) -> Evidence:

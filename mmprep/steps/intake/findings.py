@@ -58,6 +58,9 @@ class Findings:
     def to_json(self) -> dict[str, Any]:
         """Give all but the files."""
         return {
+            "id": self.item.id,
+            "source": self.item.source,
+            "name": self.item.spec["name"],
             "streams": self.streams,
             "duration_s": self.duration_s,
             "start_ns": self.start_ns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mmprep import files, tables
+from mmprep.errors import DataError
 from mmprep.media import PLAYABLE, AudioReader, VideoTrack, scan_video, tracks
 from mmprep.steps import sounds
 from mmprep.steps.intake import evidence, films, transcripts
@@ -21,25 +23,24 @@ from mmprep.timebase import Fixes, FrameLog, rate_text
 
 def convert(job: Job) -> dict[str, Any]:
     """Convert the sound and video files of a task."""
-    items: dict[str, Any] = {}
+    items: list[dict[str, Any]] = []
     written: list[list[Any]] = []
     with RaggedShards(job.folder, job.task.spec["shard_size"]) as shards:
         for item in job.items():
             with job.attempt(item, "decode"):
                 findings = _convert_item(job, item, shards)
-                items[item.source] = findings.to_json()
+                items.append(findings.to_json())
                 written += findings.files
         done = shards.close()
     return {
         "items": items,
         "files": written + done["files"],
         "shards": done["shards"],
-        "signal_s": sum(item["duration_s"] for item in items.values()),
+        "signal_s": sum(item["duration_s"] for item in items),
     }
 
 
 def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
-    stream = item.spec["stream"]
     findings = Findings(job, item)
     if item.spec["text"]:
         findings.text, findings.words = transcripts.read(Path(item.inputs[-1]))
@@ -50,21 +51,42 @@ def _convert_item(job: Job, item: Item, shards: RaggedShards) -> Findings:
         for kind in PLAYABLE
         if kinds.count(kind) > 1
     ]
-    if is_video and not ("audio" in kinds and "video" not in kinds):
-        _film(findings, shards, has_sound="audio" in kinds)
+    names = _names(item, kinds, is_video=is_video)
+    if "video" in names:
+        _film(findings, shards, names)
         return findings
     clock = evidence.beside(item)
     if isinstance(clock, FrameLog):
         findings.notes.append("the frame log beside it says nothing of a sound")
         clock = None
-    evidence.put(findings, stream, clock)
-    _sound(findings, shards, "audio" if is_video and stream == "video" else stream)
+    evidence.put(findings, names["audio"], clock)
+    _sound(findings, shards, names["audio"])
     return findings
 
 
-def _film(findings: Findings, shards: RaggedShards, *, has_sound: bool) -> None:
+def _names(item: Item, kinds: Sequence[str], *, is_video: bool) -> dict[str, str]:
+    """Give the tracks that are taken, and what they become.
+
+    Raises
+    ------
+    DataError
+        The file has no such track.
+    """
+    stream, tracks = item.spec["stream"], item.spec["tracks"]
+    if tracks is not None:
+        if lacking := sorted(set(tracks) - set(kinds)):
+            raise DataError(f"has no {lacking[0]} track", where=item.source)
+        return dict(tracks)
+    sound = "audio" if stream == "video" else f"{stream}_audio"
+    if not is_video or ("audio" in kinds and "video" not in kinds):
+        return {"audio": "audio" if is_video and stream == "video" else stream}
+    with_sound = item.spec["sound"] and "audio" in kinds
+    return {"video": stream, **({"audio": sound} if with_sound else {})}
+
+
+def _film(findings: Findings, shards: RaggedShards, names: Mapping[str, str]) -> None:
     """Convert a video and its sound; a frame log tells the clock of both."""
-    item, stream = findings.item, findings.item.spec["stream"]
+    item, stream = findings.item, names["video"]
     scan, clock = scan_video(item.inputs[0]), evidence.beside(item)
     evidence.put(findings, stream, clock)
     _video(findings, stream, scan)
@@ -72,10 +94,9 @@ def _film(findings: Findings, shards: RaggedShards, *, has_sound: bool) -> None:
     if isinstance(clock, FrameLog):
         frames, where = films.stream(stream, scan), evidence.clock_path(item)
         _, pairs = films.paired(clock, frames, scan.n_frames, where)
-    if item.spec["sound"] and has_sound:
-        name = "audio" if stream == "video" else f"{stream}_audio"
-        evidence.put(findings, name, pairs)
-        _sound(findings, shards, name)
+    if "audio" in names:
+        evidence.put(findings, names["audio"], pairs)
+        _sound(findings, shards, names["audio"])
 
 
 def _sound(findings: Findings, shards: RaggedShards, stream: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,9 @@ from mmprep.steps.intake.columns import Look, Settler, StreamSchema
 
 PROBES_A_TASK = 32
 SHORT_BYTES, MANY = 4 << 20, 16
+
+_Key: TypeAlias = tuple[str, str, int]  # id, name, part
+_Looks: TypeAlias = dict[tuple[str, str], dict[str, Any]]  # id, name -> stream -> schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,8 @@ def write_tables(
     schemas = settler.settle(_by_stream(items, looks))
     _check_units(wishes.options, schemas)
     _tell_texts(schemas, session.progress)
-    todo = [part for item in items for part in _parts(item, spans.get(item.source, ()))]
-    parts, done = todo, dict[tuple[str, int], Outcome]()
+    todo = [part for item in items for part in _parts(item, spans.get(_name(item), ()))]
+    parts, done = todo, dict[_Key, Outcome]()
     encodings = _encodings(session, todo, schemas, options)
     while todo:
         tasks = [_write_task(item, schemas, encodings, options) for item in todo]
@@ -115,8 +118,12 @@ def _parts(item: Item, spans: Sequence[Mapping[str, int]]) -> list[Item]:
     ]
 
 
-def _key(item: Item) -> tuple[str, int]:
-    return item.source, item.spec.get("part", 0)
+def _key(item: Item) -> _Key:
+    return *_name(item), item.spec.get("part", 0)
+
+
+def _name(item: Item) -> tuple[str, str]:
+    return item.id, item.spec["name"]
 
 
 def write_schema(
@@ -125,7 +132,7 @@ def write_schema(
     """Write the file of `--write-schema`, unless the same one stands there."""
     rates: dict[str, set[str | None]] = {}
     for outcome in written:
-        for fact in (outcome.value or {}).get("items", {}).values():
+        for fact in (outcome.value or {}).get("items", ()):
             for stream, ref in fact["streams"].items():
                 rates.setdefault(stream, set()).add(ref["rate_hz"])
     known = {stream: found.pop() for stream, found in rates.items() if len(found) == 1}
@@ -173,19 +180,20 @@ def _probe(session: base.Run, items: Sequence[Item], options: dict[str, Any]) ->
 
 def _look(
     session: base.Run, items: Sequence[Item], options: dict[str, Any]
-) -> tuple[list[Item], dict[str, dict[str, Any]], dict[str, list[dict[str, int]]]]:
+) -> tuple[list[Item], _Looks, dict[tuple[str, str], list[dict[str, int]]]]:
     """Look at the tables: the items that could be read, their schemas, the parts of long ones."""
-    looks: dict[str, dict[str, Any]] = {}
-    spans: dict[str, list[dict[str, int]]] = {}
-    failed: set[str] = set()
+    looks: _Looks = {}
+    spans: dict[tuple[str, str], list[dict[str, int]]] = {}
+    failed: set[tuple[str, str]] = set()
     for outcome in _probe(session, items, options):
-        looks.update((outcome.value or {}).get("schemas", []))
-        spans |= (outcome.value or {}).get("spans", {})
-        failed |= {failure.source for failure in outcome.failures}
+        value = outcome.value or {}
+        looks |= {(item_id, name): look for item_id, name, look in value.get("schemas", ())}
+        spans |= {(item_id, name): parts for item_id, name, parts in value.get("spans", ())}
+        failed |= {(failure.id, failure.source) for failure in outcome.failures}
     named = [
-        replace(item, spec={**item.spec, "streams": _stream_names(item, looks[item.source])})
+        replace(item, spec={**item.spec, "streams": _stream_names(item, looks[_name(item)])})
         for item in items
-        if looks.get(item.source) and item.source not in failed
+        if looks.get(_name(item)) and (item.id, item.source) not in failed
     ]
     return named, looks, spans
 
@@ -196,6 +204,8 @@ def _stream_names(item: Item, look: Mapping[str, Any]) -> dict[str, str]:
     if item.spec["split"] is not None:
         ((stem, stream),) = planned.items()
         return {own: stream + own.removeprefix(stem) for own in look}
+    if not item.spec["is_whole"]:
+        return {own: stream for own, stream in planned.items() if own in look}
     place = Place(item.id, stream=item.spec["stream"])
     return {own: planned.get(own) or claims.stream_name(own, place) for own in look}
 
@@ -206,20 +216,18 @@ def _refuse_doubles(items: Sequence[Item], taken: Mapping[tuple[str, str], str])
     for item in items:
         for stream in item.spec["streams"].values():
             other = seen.setdefault((item.id, stream), item.source)
-            if other != item.source:
+            if other != item.source and not item.spec.get("piece"):
                 raise UsageError(
                     f"{other} and {item.source} would both be stream {stream!r} of {item.id!r}",
                     hint="give a --layout, or leave one of them out with --exclude",
                 )
 
 
-def _by_stream(
-    items: Sequence[Item], looks: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[Look]]:
+def _by_stream(items: Sequence[Item], looks: _Looks) -> dict[str, list[Look]]:
     found: dict[str, list[Look]] = {}
     for item in items:
         for own, stream in item.spec["streams"].items():
-            schema = texts.schema_of(looks[item.source][own])
+            schema = texts.schema_of(looks[_name(item)][own])
             found.setdefault(stream, []).append(Look(item.source, schema))
     return found
 

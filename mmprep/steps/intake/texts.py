@@ -42,22 +42,23 @@ def options_of(value: dict[str, Any]) -> TextOptions:
 def _options(item: Item, spec: dict[str, Any]) -> TextOptions:
     """Give the options of a task with what is declared of the item's streams."""
     known = msgspec.convert(item.spec["declared"], dict[str, tables.Declared])
-    return replace(options_of(spec["options"]), declared=known)
+    options = options_of(spec["options"])
+    return replace(options, declared=known, tz=item.spec["tz"] or options.tz)
 
 
 def probe(job: Job) -> dict[str, Any]:
     """Look at each table of a task and give its schemas, and the parts of long ones."""
-    found, spans = [], {}
+    found, spans = [], []
     for item in job.items():
         with job.attempt(item, "look"):
             claim = msgspec.convert(item.spec["claim"], Claim)
             options = _options(item, job.task.spec)
             schemas = _look(job, item, claim, options)
             looks = {own: msgspec.to_builtins(schema) for own, schema in schemas.items()}
-            found.append((item.source, looks))
+            found.append((item.id, item.spec["name"], looks))
             if claim.reader == text.READER and item.spec["split"] is None:
                 parts = text.cut(claim, Path(item.spec["root"]), options, PART_BYTES)
-                spans[item.source] = [msgspec.to_builtins(part) for part in parts]
+                spans.append((item.id, item.spec["name"], msgspec.to_builtins(parts)))
     return {"schemas": found, "spans": spans}
 
 
@@ -116,12 +117,12 @@ def _writer(findings: Findings) -> Iterator[Writer]:
 
 def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
     """Write the tables of a task's only item, or say how its schemas must be widened."""
-    value: dict[str, Any] = {"items": {}, "files": [], "widen": {}}
+    value: dict[str, Any] = {"items": [], "files": [], "widen": {}}
     for item in job.items():
         with job.attempt(item, "convert"):
             findings = Findings(job, item)
             streams = job.task.spec["streams"]
-            if not item.spec.get("part"):
+            if not item.spec.get("part") and not item.spec.get("piece"):
                 evidence.write(findings, next(iter(streams.values())))
             with _writer(findings) as writer:
                 for own, stream in streams.items():
@@ -136,7 +137,7 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
                         }
                         value["widen"][stream] = wish
             findings.parts = _parts(findings, streams)
-            value["items"][item.source] = findings.to_json()
+            value["items"].append(findings.to_json())
             value["signal_s"] = findings.duration_s
             value["files"] = findings.files
     return value
@@ -203,7 +204,7 @@ def _by_triggers(findings: Findings, streams: Mapping[str, str]) -> list[Part]:
 def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     root = Path(item.spec["root"])
-    item_id = f"{item.id}-{item.spec['part']:05d}" if "part" in item.spec else item.id
+    item_id = item.id + "".join(f"-{item.spec[k]:05d}" for k in ("piece", "part") if k in item.spec)
     name = files.portable(f"tables/{stream}/{item_id}.parquet")
     rejects = files.portable(f"rejects/{stream}/{item_id}.tsv")
     target = tables.Target(
