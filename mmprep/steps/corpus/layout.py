@@ -6,7 +6,7 @@ from mmprep.errors import UsageError
 from mmprep.steps.corpus.corpora import CORPORA
 from mmprep.steps.corpus.place import FIELD, Layout, Shape
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {"id", "begin_s", "duration_s", "label", "labels", "text", "source", "streams", "valid"}
 )
 
@@ -28,6 +28,6 @@ def layout(name_or_pattern: str) -> Layout:
             where="--layout",
             hint=f"presets: {', '.join(sorted(CORPORA))}; a pattern: {{subject}}/{{session}}.tsv",
         )
-    if taken := sorted(set(names) & _RESERVED):
+    if taken := sorted(set(names) & RESERVED):
         raise UsageError(f"{{{taken[0]}}} is a field of mmprep's own", where="--layout")
     return Layout((Shape(name_or_pattern),))

@@ -1,0 +1,1 @@
+"""A study as a table: one row a session, one column a stream."""
