@@ -83,6 +83,8 @@ class Stream:
         The nominal rate is that of the stamps; nobody names one.
     since_start : bool
         Stamps count from the first sample of the recording that the stream belongs to.
+    n_rejected : int
+        Bad rows that its reader left out.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Stream:
     kind: str = "signal"
     rate_is_measured: bool = False
     since_start: bool = False
+    n_rejected: int = 0
 
     def __post_init__(self) -> None:
         if self.stamps_ns.shape != self.data.shape[:1]:

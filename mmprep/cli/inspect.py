@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from mmprep.cli import output
+from mmprep.errors import MmprepError
 
 
 @click.command("inspect")
@@ -21,17 +23,41 @@ from mmprep.cli import output
 )
 @click.option("--rate", metavar="HZ", help="Rows a second, where no column says when.")
 def command(files: tuple[str, ...], **given: Any) -> None:
-    """Say what is in a file, a member of an archive or a data set: declared and measured."""
+    """Say what is in a file, a member of an archive or a data set: declared and measured.
+
+    Of several files all are shown; it fails at the end if one could not be.
+    """
     from mmprep.steps import inspect
 
     options = inspect.text_options(given["time"], given["time_unit"], given["rate"])
-    for name in files:
+
+    def show(name: str) -> None:
         if given["value"]:
             click.echo(shown(inspect.one_value(name, options, given["value"])))
         elif given["as_json"]:
             output.print_json(inspect.inspect(name, options))
         else:
             click.echo("\n".join(lines(inspect.inspect(name, options))))
+
+    _each(files, show)
+
+
+def _each(names: Sequence[str], show: Callable[[str], None]) -> None:
+    """Show all files; what is wrong with one of several is said, and decides at the end."""
+    if len(names) == 1:
+        show(names[0])
+        return
+    wrong: list[MmprepError] = []
+    for name in names:
+        try:
+            show(name)
+        except MmprepError as error:
+            output.print_error(error, "mmprep inspect")
+            wrong.append(error)
+    if wrong:
+        worst = max(wrong, key=lambda error: error.exit_code)
+        said = f"{len(wrong)} of {len(names)} files could not be shown"
+        raise type(worst)(said, hint="what is wrong with each stands above")
 
 
 def shown(value: Any) -> str:

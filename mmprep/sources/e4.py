@@ -3,7 +3,8 @@
 Rules (Empatica's info.txt, and sessions of two devices)
 -----
 - Line 1 is the start in Unix seconds, always UTC, for each file its own (HR starts 10 s later);
-  line 2 is the rate in Hz; then one row a sample. ACC repeats both for x, y, z, in 1/64 g.
+  line 2 is the rate in Hz; then one row a sample. ACC repeats both for x, y, z, in 1/64 g: whole
+  numbers, unless somebody's tool wrote decimals.
 - `IBI.csv` has no rate: rows are seconds after its own start, and the interval in s.
 - `tags.csv` has no header: one Unix time a line; it may be empty.
 - Sample i is at start + i / rate, in integer nanoseconds. All streams are absolute.
@@ -100,7 +101,10 @@ def _table(path: Path, where: str, options: TextOptions) -> TextTable:
     layout, known = _layout(path, where, options), _KINDS[path.stem]
     return TextTable(
         layout,
-        tuple(Column(n, known.kind, n, known.unit, fixed=True) for n in known.channels),
+        tuple(
+            Column(n, known.kind, n, known.unit, fixed=known.kind != "int64")
+            for n in known.channels
+        ),
         TimeColumn("rate" if known.form == "rate" else "s", "given", absolute=True),
         rate_hz=layout.rate.rate_hz if layout.rate is not None else None,
         irregular=layout.rate is None,

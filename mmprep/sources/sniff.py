@@ -12,6 +12,7 @@ Rules
 - A row after the header is one of units if it has a unit of time where the time is (without a time
   column: units everywhere), no number, and numbers below it.
 - Cells cut by spaces may be cut by several.
+- Cells cut by tabs are quoted only where all cells of the first line are.
 - A column name that occurs twice is an error; a blank one becomes `column_<k>`.
 """
 
@@ -200,7 +201,15 @@ def _head(lines: list[str], path: Path, options: TextOptions) -> Head:
     is_squeezed = delimiter == " " and any(map(_has_run, sample))
     if is_squeezed:
         lines = [_squeezed(line) for line in lines]
-    return Head(lines, first, delimiter, _quote(options.quote, delimiter), is_squeezed)
+    quote = _quote(options.quote, delimiter)
+    if options.quote is None and quote is None and _are_quoted(lines[first : first + 1], delimiter):
+        quote = '"'
+    return Head(lines, first, delimiter, quote, is_squeezed)
+
+
+def _are_quoted(lines: Sequence[str], delimiter: str) -> bool:
+    filled = [c.strip() for line in lines for c in line.split(delimiter) if c.strip()]
+    return bool(filled) and all(len(c) > 1 and c[0] == c[-1] == '"' for c in filled)
 
 
 def _has_run(line: str) -> bool:

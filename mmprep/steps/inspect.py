@@ -310,6 +310,7 @@ def _measured(stream: Stream, device: str | None = None) -> Facts:
         "n_gaps": repaired.n_gaps,
         "n_duplicate": repaired.n_duplicate,
         "n_corrupt": repaired.n_corrupt,
+        "n_rejected": stream.n_rejected,
     }
 
 

@@ -231,6 +231,7 @@ class TextTable:
                 self.kind,
                 is_measured,
                 self.time.since_start,
+                n_rejected=reader.tally.n_rejected,
             )
 
     def _helpers(self, schema: TableSchema) -> tuple[Column, ...]:

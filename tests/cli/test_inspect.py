@@ -62,3 +62,14 @@ def test_data_set_by_folder_or_record(mmprep, tmp_path, name):
     mmprep("convert", tmp_path / "in", "-o", tmp_path / "out", *SERIAL)
     done = mmprep("inspect", f"{tmp_path}/out{name}", "--value", "records")
     assert (done.code, done.out) == (0, "1\n")
+
+
+def test_bad_file_among_several_does_not_hide_the_others(mmprep, tmp_path):
+    (tmp_path / "bad.tsv").write_text("a\tb\n1\t2\n")
+    good = [raw.sound(tmp_path / "a.wav"), raw.sound(tmp_path / "b.wav", n_samples=80)]
+    files = (good[0], tmp_path / "bad.tsv", tmp_path / "none.tsv", good[1])
+    done = mmprep("inspect", *files, "--value", "n_samples")
+    assert (done.code, done.out) == (3, "800\n80\n")
+    assert "bad.tsv: no time column among a, b" in done.err
+    assert "none.tsv: does not exist" in done.err
+    assert "mmprep: error: 2 of 4 files could not be shown\n" in done.err

@@ -84,6 +84,20 @@ def test_acceleration_has_three_integer_channels(session, tmp_path):
     assert table.schema.field("x").metadata[b"unit"] == b"1/64 g"
 
 
+def test_acceleration_with_decimals_is_read_as_it_is(session, tmp_path):
+    (session / "ACC.csv").write_text("1560279825\n32\n-1,65,5\n0.5,64.25,-3\n")
+    _, target = convert(session, "ACC", tmp_path)
+    assert pq.read_table(target).column("y").to_pylist() == [65.0, 64.25]
+    stream = e4.read_stream(session / "ACC.csv", TextOptions(), "ACC")
+    assert stream.data.tolist() == [[-1.0, 65.0, 5.0], [0.5, 64.25, -3.0]]
+
+
+def test_acceleration_of_text_is_a_located_error(session, tmp_path):
+    (session / "ACC.csv").write_text("1560279825\n32\n-1,65,5\n0,oops,-3\n")
+    with pytest.raises(DataError, match=r"ACC\.csv:4: y is 'oops'"):
+        convert(session, "ACC", tmp_path)
+
+
 def test_beats_count_from_the_start_of_their_own_file(session, tmp_path):
     facts, target = convert(session, "IBI", tmp_path)
     stream = tables.read_stream(target, "IBI")

@@ -72,3 +72,17 @@ def test_one_column_that_no_known_mark_cuts_hints_at_the_delimiter(tmp_path):
     with pytest.raises(DataError) as caught:
         found(tmp_path / "x.txt", "time^eeg\n0^1\n1^2\n")
     assert "--delimiter" in caught.value.hint
+
+
+def test_header_of_quoted_names_is_read_without_its_quotes(tmp_path):
+    rows = "".join(f'{k * 0.25}\t{k}\t"on"\n' for k in range(9))
+    table = found(tmp_path / "x.tsv", f'"time"\t"EDA [uS]"\t"what"\n{rows}')
+    assert [(c.name, c.unit) for c in table.columns] == [("EDA [uS]", "uS"), ("what", None)]
+    stream = table.read("x")
+    assert stream.stamps_ns.tolist() == [k * 250_000_000 for k in range(9)]
+    assert stream.data[:, 0].tolist() == list(range(9))
+
+
+def test_quotes_of_some_cells_between_tabs_stay(tmp_path):
+    text = 'time\t"a"\n' + "".join(f'{k}\t"{k}"\n' for k in range(9))
+    assert found(tmp_path / "x.tsv", text).layout.quote is None

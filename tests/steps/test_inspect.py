@@ -131,3 +131,10 @@ def test_file_of_a_vendor_is_read_by_the_reader_that_knows_it(
     facts = inspect(str(shared(path)))
     assert facts["reader"] == reader
     assert {s["name"]: s["n_samples"] for s in facts["streams"]}[stream] == n_samples
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path):
+    (tmp_path / "x.tsv").write_text("time\ta\n" + "".join(f"{k}\t{k}\n" for k in range(9)) + "9\n")
+    options = text_options(None, None, None)
+    (facts,) = inspect(str(tmp_path / "x.tsv"), options)["streams"]
+    assert (facts["n_samples"], facts["n_rejected"]) == (9, 1)
