@@ -11,15 +11,15 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep.errors import DataError, UsageError
+from mmprep.errors import ClockError, DataError, UsageError
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -501,3 +501,21 @@ class FrameLog:
 
 
 Evidence: TypeAlias = Exchanges | Fixes | FrameLog
+
+
+def joined_evidence(logs: Sequence[Evidence], where: str) -> Evidence:
+    """Put the logs of one clock together, in order of time.
+
+    Raises
+    ------
+    ClockError
+        They are not of one kind.
+    """
+    first = logs[0]
+    if any(type(log) is not type(first) for log in logs) or isinstance(first, FrameLog):
+        raise ClockError("the clock logs of its parts can't be put together", where=where)
+    names = [field.name for field in fields(first)]
+    found: Evidence = type(first)(
+        *(np.concatenate([getattr(log, name) for log in logs]) for name in names)
+    )
+    return found

@@ -11,6 +11,7 @@ from mmprep.cli import api, options
 PRESETS = ("amigos", "bids", "case", "cmlr", "deap", "dreamer", "e4", "kemocon", "lrs", "wesad")
 
 _paths = options.chain(
+    options.sessions,
     click.option(
         "--layout",
         metavar="PATTERN",

@@ -124,6 +124,13 @@ shard_size = click.option(
     help="Arrays are cut into files (shards) of at most this, a longer record excepted.",
 )
 
+sessions = click.option(
+    "--sessions",
+    metavar="FILE",
+    help="In place of INPUT: a table of one row a session (session, subject), one column a stream"
+    " that holds PATH[#STREAM] relative to the table, and <stream>.start .tz .latency_ms .clock"
+    " .events; `mmprep inspect --sessions` drafts it.",
+)
 labels = chain(
     click.option(
         "--labels",

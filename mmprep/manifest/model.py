@@ -43,11 +43,24 @@ class _Open(
             raise DataError(f"extra fields {sorted(known)} have the names of known ones")
 
 
-class _Piece(msgspec.Struct, frozen=True):
-    """A further table of a stream that is cut into several."""
+class Piece(msgspec.Struct, frozen=True):
+    """A further table of a stream that has several.
+
+    Parameters
+    ----------
+    source : str, optional
+        The file that it comes from, where that is one of its own.
+    clock : str, optional
+        Its clock evidence.
+    start_ns : int, optional [ns]
+        When it begins, where its stamps do not say so.
+    """
 
     table: Name
     rows: tuple[Count, Count]
+    source: str | None = None
+    clock: str | None = None
+    start_ns: int | None = None
 
 
 class StreamRef(_Open, frozen=True, kw_only=True, gc=False):
@@ -90,6 +103,20 @@ class StreamRef(_Open, frozen=True, kw_only=True, gc=False):
         return self.rows[1] - self.rows[0]
 
     @property
+    def further(self) -> tuple[Piece, ...]:
+        """The tables that go on where the first one ends.
+
+        Raises
+        ------
+        DataError
+            `parts` lists something else.
+        """
+        try:
+            return tuple(msgspec.convert(self.extra.get("parts", []), list[Piece]))
+        except msgspec.ValidationError as error:
+            raise DataError(f"parts of {self.path!r}: {error}") from error
+
+    @property
     def pieces(self) -> tuple[tuple[str, tuple[int, int]], ...]:
         """The files that hold the rows, in order, and the rows of each; a long table has several.
 
@@ -98,11 +125,7 @@ class StreamRef(_Open, frozen=True, kw_only=True, gc=False):
         DataError
             `parts` lists something else.
         """
-        try:
-            later = msgspec.convert(self.extra.get("parts", []), list[_Piece])
-        except msgspec.ValidationError as error:
-            raise DataError(f"parts of {self.path!r}: {error}") from error
-        return ((self.path, self.rows), *((part.table, part.rows) for part in later))
+        return ((self.path, self.rows), *((part.table, part.rows) for part in self.further))
 
 
 class Record(_Open, frozen=True, kw_only=True, gc=False):

@@ -510,6 +510,7 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         raise UsageError("is aligned already", where=str(data.folder))
     path = data.folder / ref.path
     source = _media(data, ref.extra.get("source", record.source), config)
+    own = [piece for piece in ref.further if piece.source is not None]
     spec = StreamSpec(
         name,
         "table",
@@ -521,6 +522,10 @@ def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) 
         clock=str(data.folder / ref.clock) if ref.clock else None,
         clock_form="table",
         more=tuple((str(data.folder / name), rows) for name, rows in ref.pieces[1:]),
+        starts_ns=tuple(one.start_ns for one in own),
+        more_clocks=tuple(str(data.folder / one.clock) for one in own if one.clock),
+        start_ns=ref.extra.get("start_ns"),
+        latency_ns=round(ref.extra.get("latency_ms", 0) * 10**6),
         source=ref.extra.get("source", record.source),
         record=record.id,
     )

@@ -45,6 +45,7 @@ from mmprep.steps.labels import joining
 from mmprep.steps.running import seen
 from mmprep.steps.running.contents import Corpus
 from mmprep.steps.sizes import parse_bytes
+from mmprep.steps.study import claiming, table
 from mmprep.timebase import rate
 
 STEP = StepName("convert", 2)
@@ -59,7 +60,8 @@ _OF_STREAMS = ("declared", "time_hint")  # of the text options; the schema file 
 class Config:
     """Options of `mmprep convert`, named as on the command line."""
 
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    sessions: str | None = None
     layout: str | None = None
     text: str | None = None
     labels: str | tuple[str, ...] | None = None
@@ -160,13 +162,12 @@ def run(
     progress: Progress | None = None,
 ) -> StepResult:
     """Convert raw files and write the data set."""
-    if not config.inputs:
-        raise UsageError("no INPUT", hint="name files or a folder")
-    inputs = _inputs(config, options)
+    known = _study(config)
+    inputs = _inputs(config, options, known)
     key = _key(config, inputs)
     if (standing := base.standing(STEP, options, key)) is not None:
         return standing
-    plan = _plan(config, options, inputs)
+    plan = _plan(config, options, inputs, known)
     corpus = _corpus(key, plan)
     with base.open_run(
         STEP, _content(config, plan), options, root=plan.root, engine=engine, progress=progress
@@ -209,9 +210,25 @@ class _Plan:
     schema: schemafile.Schema
 
 
-def _inputs(config: Config, options: RunOptions) -> Inputs:
+def _study(config: Config) -> table.Study | None:
+    """Read the table of sessions, which stands for INPUT."""
+    if config.sessions is None:
+        if not config.inputs:
+            raise UsageError("no INPUT", hint="name files or a folder, or --sessions FILE")
+        return None
+    if config.inputs:
+        raise UsageError(
+            "INPUT and a table of sessions together", where=table.OPTION, hint="name one of both"
+        )
+    if config.layout is not None:
+        hint = "the columns say what the paths are"
+        raise UsageError("--layout and a table of sessions together", where="--layout", hint=hint)
+    return table.read(config.sessions)
+
+
+def _inputs(config: Config, options: RunOptions, known: table.Study | None) -> Inputs:
     return expand(
-        config.inputs,
+        config.inputs if known is None else known.files,
         root=Path(config.root) if config.root else None,
         include=config.include,
         exclude=config.exclude,
@@ -223,7 +240,7 @@ def _key(config: Config, inputs: Inputs) -> str | None:
     """Give the key of an unchanged corpus; None where the run does more than a data set."""
     if config.write_schema is not None or inputs.datasets:
         return None
-    beside = (*_label_wish(config).files, config.schema)
+    beside = (*_label_wish(config).files, config.schema, config.sessions)
     return seen.key(STEP, config, inputs, filter(None, beside))
 
 
@@ -235,7 +252,7 @@ def _corpus(key: str | None, plan: _Plan) -> Corpus | None:
     return Corpus(key, {path: seen.stamp_of(path) for path in paths})
 
 
-def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
+def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Study | None) -> _Plan:
     if inputs.datasets:
         raise UsageError(
             "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
@@ -251,7 +268,10 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs) -> _Plan:
     _check_place(config, options.output)
     inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
-    found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
+    if study is None:
+        found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
+    else:
+        found = claims.Claims(claiming.claimed(study, inputs, config.text_options()), ())
     patterns = (config.text,) if config.text else known.corpus.texts
     claimed = tuple(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
@@ -327,7 +347,7 @@ def _about_bytes(plan: _Plan) -> int:
 
 
 def _media_tasks(plan: _Plan) -> Iterator[Task]:
-    with_sound = {c.id for c in plan.claimed if c.is_sound and c.stream == "audio"}
+    with_sound = {c.id for c in plan.claimed if c.is_sound and c.stream == "audio"}  # of a walk
     items = [_media_item(c, plan, with_sound) for c in plan.claimed if not c.is_table]
     sizes = [sounds.decoded_bytes(item.source, item.n_bytes) for item in items]
     spec = {"sound": plan.config.sound_options(), "shard_size": plan.shard_size}
@@ -395,7 +415,8 @@ def _sources(plan: _Plan, corpus: Corpus | None) -> drafts.Sources:
 
 def _beside(plan: _Plan) -> tuple[str, ...]:
     """Name the further inputs."""
-    return (*plan.labels.paths, *filter(None, (plan.config.schema,)))
+    config = plan.config
+    return (*plan.labels.paths, *filter(None, (config.schema, config.sessions)))
 
 
 def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:

@@ -26,7 +26,7 @@ from mmprep.steps.intake.claims import Claimed
 from mmprep.steps.labels import joining
 from mmprep.steps.running.contents import Corpus
 from mmprep.steps.running.shardbook import ShardBook
-from mmprep.timebase import rate_number
+from mmprep.timebase import NS_PER_S, rate_number
 
 GIVEN = ("start_ns", "latency_ms", "events")
 """What a table of sessions may say of a stream's times, for `align`."""
@@ -156,6 +156,9 @@ def _add(draft: _Draft, claimed: Claimed, fact: dict[str, Any]) -> None:
     if fact.get("start_ns") is not None:
         starts = [draft.start_ns, fact["start_ns"]]
         draft.start_ns = min(start for start in starts if start is not None)
+        if claimed.piece:  # what lies between the parts counts
+            since_s = (fact["start_ns"] - draft.start_ns) / NS_PER_S
+            draft.duration_s = max(draft.duration_s, since_s + fact["duration_s"])
 
 
 def _stream_ref(ref: dict[str, Any]) -> StreamRef:
@@ -177,7 +180,9 @@ def _with_piece(
 ) -> StreamRef:
     """Add a further file of a stream."""
     pieces = [_table_part(ref), *ref.get("parts", [])]
-    pieces[0] = {**pieces[0], **about, "source": source}
+    own = {name: about[name] for name in ("start_ns",) if name in about}
+    clock = {"clock": ref["clock"]} if ref["clock"] else {}
+    pieces[0] = {**pieces[0], "source": source, **clock, **own}
     known = first.extra.get("parts", [])
     return msgspec.structs.replace(first, extra={**first.extra, "parts": [*known, *pieces]})
 

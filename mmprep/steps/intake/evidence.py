@@ -39,7 +39,8 @@ def put(findings: Findings, stream: str, found: Evidence | None) -> None:
     if found is None:
         return
     item = findings.item
-    name = files.portable(f"tables/{stream}.clock/{item.id}.parquet")
+    piece = item.id if "piece" not in item.spec else f"{item.id}-{item.spec['piece']:05d}"
+    name = files.portable(f"tables/{stream}.clock/{piece}.parquet")
     kind = next(kind for kind, (cls, _) in _KINDS.items() if isinstance(found, cls))
     attributes = (field.name for field in fields(found))
     columns = {n: getattr(found, a) for n, a in zip(_KINDS[kind][1], attributes, strict=True)}

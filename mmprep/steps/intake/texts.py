@@ -122,7 +122,7 @@ def write(job: Job, *, n_threads: int = 1) -> dict[str, Any]:
         with job.attempt(item, "convert"):
             findings = Findings(job, item)
             streams = job.task.spec["streams"]
-            if not item.spec.get("part") and not item.spec.get("piece"):
+            if not item.spec.get("part"):
                 evidence.write(findings, next(iter(streams.values())))
             with _writer(findings) as writer:
                 for own, stream in streams.items():
@@ -204,7 +204,8 @@ def _by_triggers(findings: Findings, streams: Mapping[str, str]) -> list[Part]:
 def _write_table(findings: Findings, writer: Writer, own: str, stream: str, n_threads: int) -> None:
     item, task = findings.item, findings.job.task
     root = Path(item.spec["root"])
-    item_id = item.id + "".join(f"-{item.spec[k]:05d}" for k in ("piece", "part") if k in item.spec)
+    numbers = [item.spec[key] for key in ("piece", "part") if key in item.spec]
+    item_id = "-".join([item.id, *(f"{number:05d}" for number in numbers)])
     name = files.portable(f"tables/{stream}/{item_id}.parquet")
     rejects = files.portable(f"rejects/{stream}/{item_id}.tsv")
     target = tables.Target(

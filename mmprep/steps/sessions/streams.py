@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,8 @@ from mmprep.timebase import (
     FrameLog,
     HostFixes,
     IntArray,
+    joined_evidence,
+    pieces,
 )
 
 MASTER, RECORDER, HOST = "the master", "the recorder of ", "the host of the log "
@@ -156,7 +158,7 @@ def open_stream(spec: StreamSpec, store: Store) -> Opened:
         spec = replace(spec, form=reader_of(Path(spec.path)))
     opened = _FORMS.get(spec.form, _from_raw)(spec, store)
     _tidy_up(opened.stream)
-    if spec.start_ns is None:
+    if spec.start_ns is None or spec.starts_ns:
         return opened
     return _shifted(opened, _shift_ns(opened, spec.start_ns))
 
@@ -241,18 +243,51 @@ def _shifted(opened: Opened, shift_ns: int) -> Opened:
 
 
 def _from_table(spec: StreamSpec, store: Store) -> Opened:
-    pieces = ((spec.path, spec.rows), *spec.more)
     columns = ("frame",) if spec.kind == "video" else None
-    blocks = (
-        block
-        for path, rows in pieces
-        for block in tables.iter_stream(Path(path), spec.name, rows=rows, columns=columns)
+    parts = (
+        tables.iter_stream(Path(path), spec.name, rows=rows, columns=columns)
+        for path, rows in ((spec.path, spec.rows), *spec.more)
     )
-    stream = tables.join_streams(blocks, store)
+    stream = tables.join_streams(_in_turn(spec, parts), store)
     texts = tables.table_info(Path(spec.path)).texts
     if spec.kind == "video":
         stream = _as_frames(stream)
     return Opened(spec, _kept(stream, spec), track=spec.track, texts=texts)
+
+
+def _blocks(stream: Stream) -> Iterator[Stream]:
+    """Part what was read, so that no more than a block is in memory."""
+    for part in pieces(max(stream.n_samples, 1)):
+        yield replace(stream, stamps_ns=stream.stamps_ns[part], data=stream.data[part])
+
+
+def _in_turn(spec: StreamSpec, parts: Iterable[Iterable[Stream]]) -> Iterator[Stream]:
+    """Give the blocks of all parts; those of their own begin when their stamps or `starts_ns` say.
+
+    Raises
+    ------
+    DataError
+        Nothing says when a part begins.
+    """
+    starts = [spec.start_ns, *spec.starts_ns] if spec.starts_ns else []
+    for k, blocks in enumerate(parts):
+        shift_ns: int | None = None
+        for block in blocks:
+            known = block.stamps_ns != tables.NULL_STAMP_NS
+            if not starts or block.absolute or not known.any():
+                yield block
+                continue
+            start_ns = starts[k]
+            if start_ns is None:
+                raise DataError(
+                    f"nothing says when part {k + 1} begins",
+                    where=spec.name,
+                    hint=f"{spec.name}.start in the table of sessions: one time a part",
+                )
+            if shift_ns is None:
+                shift_ns = start_ns - int(block.stamps_ns[known][0])
+            moved = np.where(known, block.stamps_ns + shift_ns, block.stamps_ns)
+            yield replace(block, stamps_ns=moved, absolute=True)
 
 
 def _as_frames(stream: Stream) -> Stream:
@@ -274,7 +309,13 @@ def _from_raw(spec: StreamSpec, store: Store) -> Opened:
     chosen = {"stream": spec.part} if spec.part else {}
     read = TABLE_READERS[spec.form].read_stream
     options = rawparts.options_of(spec)
-    stream = read(Path(spec.path), options, spec.name, store=store, **chosen)
+    paths = [spec.path, *(path for path, _ in spec.more)]
+    parts = (read(Path(path), options, spec.name, store=store, **chosen) for path in paths)
+    stream = (
+        next(parts)
+        if not spec.more
+        else tables.join_streams(_in_turn(spec, map(_blocks, parts)), store)
+    )
     if spec.kind == "video":
         stream = _as_frames(stream)
     return Opened(spec, _kept(stream, spec))
@@ -533,13 +574,18 @@ def clocked(opened: Opened) -> Clocked:
 
 def evidence_of(spec: StreamSpec) -> Evidence | None:
     """Read the clock evidence of a stream: what is given, else what its own file has of it."""
-    if spec.clock is not None and spec.clock_form == "table":
-        return evidence.read(Path(spec.clock))
     if spec.clock is not None:
-        return clocklog.read(Path(spec.clock), spec.clock_unit)
+        logs = [_log(spec, path) for path in (spec.clock, *spec.more_clocks)]
+        return joined_evidence(logs, spec.name) if spec.more_clocks else logs[0]
     read = getattr(TABLE_READERS.get(spec.form), "clock_of", None)
     found: Evidence | None = read(Path(spec.path), spec.part) if read is not None else None
     return found
+
+
+def _log(spec: StreamSpec, path: str) -> Evidence:
+    if spec.clock_form == "table":
+        return evidence.read(Path(path))
+    return clocklog.read(Path(path), spec.clock_unit)
 
 
 def _master(spec: StreamSpec, found: Evidence) -> str:

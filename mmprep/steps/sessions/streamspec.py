@@ -42,7 +42,12 @@ class StreamSpec:
     number : int
         Which of the tracks of its kind in a sound or video file, from 0.
     more : tuple of (path, rows)
-        The further tables of a long one, in order.
+        The further tables of a long one, in order; of raw files, the further files.
+    starts_ns : tuple of int or None
+        Where tables or files are parts of their own: when each of `more` begins, None where its
+        stamps say so.
+    more_clocks : tuple of str
+        The clock evidence of `more`, as far as it has any.
     track : dict, optional
         What a record says of the track of a video table: see `films.track`.
     source : str, optional
@@ -75,6 +80,8 @@ class StreamSpec:
     breaks: tuple[tuple[int, float], ...] = ()
     number: int = 0
     more: tuple[tuple[str, tuple[int, int]], ...] = ()
+    starts_ns: tuple[int | None, ...] = ()
+    more_clocks: tuple[str, ...] = ()
     sha256: str | None = None
     track: dict[str, Any] | None = None
     source: str | None = None

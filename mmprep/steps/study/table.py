@@ -68,8 +68,8 @@ class Given:
         The file of its clock evidence, absolute.
     latency_ms : Fraction
         How much too late its stamps are.
-    events : str, optional
-        What `--events NAME=` would be given; its path is absolute, or the name of a stream.
+    events : Events, optional
+        Happenings that other clocks saw, too.
     where : str
         The line of the table.
     """
@@ -80,8 +80,25 @@ class Given:
     tz: str | None = None
     latency_ms: Fraction = Fraction(0)
     clock: str | None = None
-    events: str | None = None
+    events: Events | None = None
     where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Where the events of a stream are listed: in another stream of the session, or in a file.
+
+    Parameters
+    ----------
+    stream : str, optional
+    source : Source, optional
+    settings : str
+        What follows, as `,value=REGEX`; see `--events`.
+    """
+
+    stream: str | None
+    source: Source | None
+    settings: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +142,9 @@ class Study:
         """All files and folders that it names, absolute, each once."""
         given = [one for row in self.rows for one in row.streams]
         named = [source.path for one in given for source in one.sources]
-        return tuple(dict.fromkeys([*named, *(one.clock for one in given if one.clock)]))
+        named += [one.clock for one in given if one.clock]
+        named += [one.events.source.path for one in given if one.events and one.events.source]
+        return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +330,18 @@ def _given(sheet: _Sheet, line: int, cells: Mapping[str, str], name: str) -> Giv
         zone,
         _number(sheet, line, f"{name}.latency_ms", settings["latency_ms"]),
         _existing(sheet, line, f"{name}.clock", clock) if clock else None,
-        settings["events"],
+        _events(sheet, line, name, settings["events"], cells) if settings["events"] else None,
         f"{sheet.path}:{line}",
     )
+
+
+def _events(sheet: _Sheet, line: int, name: str, text: str, cells: Mapping[str, str]) -> Events:
+    path, comma, settings = text.partition(",")
+    if cells.get(path):
+        return Events(path, None, comma + settings)
+    ((path, part),) = _parted(sheet.folder, path)[:1]
+    source = Source(_existing(sheet, line, f"{name}.events", path), part)
+    return Events(None, source, comma + settings)
 
 
 def _existing(sheet: _Sheet, line: int, column: str, path: str) -> str:

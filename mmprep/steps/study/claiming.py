@@ -1,0 +1,198 @@
+"""The items of `convert` that a table of sessions names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mmprep import files
+from mmprep.errors import UsageError
+from mmprep.sources.base import NOTES, TextOptions, pick
+from mmprep.steps.corpus.place import Place
+from mmprep.steps.inputs import Inputs, expand
+from mmprep.steps.instants import instant_ns
+from mmprep.steps.intake.claims import TABLE_READERS, Claimed, claim_all
+from mmprep.steps.study.table import Given, SessionRow, Source, Study
+
+_MEDIA = ("audio", "video")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One part of a stream, in the file that holds it."""
+
+    given: Given
+    source: Source
+    place: int
+
+    @property
+    def group(self) -> tuple[str, str | None, str | None]:
+        """What is taken together: streams of one file that are read alike."""
+        return self.source.path, self.given.tz, self.given.clock
+
+    @property
+    def piece(self) -> int | None:
+        """Which part it is, of several."""
+        return self.place if len(self.given.sources) > 1 else None
+
+    def about(self) -> dict[str, Any]:
+        """Say what the record keeps of its times."""
+        found: dict[str, Any] = {}
+        if self.given.starts:
+            where = f"{self.given.where}: {self.given.name}.start"
+            found["start_ns"] = instant_ns(self.given.starts[self.place], where)
+        if self.place == 0 and self.given.latency_ms:
+            found["latency_ms"] = float(self.given.latency_ms)
+        if self.place == 0 and self.given.events:
+            found["events"] = events_name(self.given) + self.given.events.settings
+        return found
+
+
+def events_name(given: Given) -> str:
+    """Name the stream of a session that lists the events of another one."""
+    own = given.events.stream if given.events is not None else None
+    return own or f"{given.name}_events"
+
+
+def claimed(study: Study, inputs: Inputs, options: TextOptions) -> tuple[Claimed, ...]:
+    """Let the readers claim what each session names.
+
+    Raises
+    ------
+    UsageError
+        A cell names a stream that its file does not have, or a file of several without one.
+    DataError
+        No reader knows a file.
+    """
+    looked: dict[str, tuple[Claimed, ...]] = {}
+    found = [one for row in study.rows for one in _of_row(row, inputs, options, looked)]
+    return tuple(sorted(found, key=lambda one: (one.id, one.name, one.piece or 0)))
+
+
+def _of_row(
+    row: SessionRow,
+    inputs: Inputs,
+    options: TextOptions,
+    looked: dict[str, tuple[Claimed, ...]],
+) -> Iterator[Claimed]:
+    place = Place(row.session, row.session, row.subject, None, row.split, row.fields)
+    groups: dict[tuple[Any, ...], list[_Wanted]] = {}
+    listed = [
+        Given(events_name(one), (one.events.source,), where=one.where)
+        for one in row.streams
+        if one.events is not None and one.events.source is not None
+    ]
+    for given in (*row.streams, *listed):
+        for k, source in enumerate(given.sources):
+            one = _Wanted(given, source, k)
+            groups.setdefault((*one.group, one.piece), []).append(one)
+    for wanted in groups.values():
+        path = wanted[0].source.path
+        if path not in looked:
+            looked[path] = _claims_of(path, inputs)
+        yield from _taken(wanted, looked[path], place, inputs.root, options)
+
+
+def _claims_of(path: str, inputs: Inputs) -> tuple[Claimed, ...]:
+    """Claim what a cell names: one file, or all of a folder."""
+    if files.is_folder(path):
+        return claim_all(expand((path,), root=inputs.root), None).claimed
+    name = Path(path).relative_to(inputs.root).as_posix()
+    return claim_all(Inputs(inputs.root, (name,), frozenset({name}), (), ()), None).claimed
+
+
+def _taken(
+    wanted: list[_Wanted],
+    claims: tuple[Claimed, ...],
+    place: Place,
+    root: Path,
+    options: TextOptions,
+) -> Iterator[Claimed]:
+    """Give the claims with the streams that are wanted of them, under the names of the columns."""
+    chosen: dict[int, dict[str, _Wanted]] = {}
+    known = [_streams(one, root, options) for one in claims]
+    for one in wanted:
+        number, own = _found(one, claims, known, root)
+        doubled = chosen.setdefault(number, {}).setdefault(own, one)
+        if doubled is not one:
+            raise UsageError(
+                f"{one.given.name!r} and {doubled.given.name!r} are both {own!r} of"
+                f" {Path(one.source.path).name}",
+                where=one.given.where,
+            )
+    for number, streams in chosen.items():
+        named = {own: one.given.name for own, one in streams.items()}
+        if NOTES in known[number] and NOTES not in named and _is_main(wanted):
+            named[NOTES] = f"{next(iter(named.values()))}_{NOTES}"
+        first = next(iter(streams.values()))
+        _check_piece(claims[number], first)
+        yield replace(
+            claims[number],
+            id=place.id,
+            session=place.id,
+            stream=first.given.name,
+            streams=named,
+            place=place,
+            clock=_below(first.given.clock, root) or claims[number].clock,
+            is_whole=False,
+            piece=first.piece,
+            tz=first.given.tz,
+            about={one.given.name: one.about() for one in streams.values()},
+        )
+
+
+def _is_main(wanted: list[_Wanted]) -> bool:
+    """Whether a file is named without one of its streams."""
+    return any(one.source.part is None for one in wanted)
+
+
+def _streams(one: Claimed, root: Path, options: TextOptions) -> tuple[str, ...]:
+    """Give the reader's names of an item's streams."""
+    if not one.is_table:
+        return _MEDIA if one.is_video else ("audio",)
+    if one.streams:
+        return tuple(one.streams)
+    return tuple(TABLE_READERS[one.reader].probe(one.claim, root, options))
+
+
+def _found(
+    one: _Wanted, claims: tuple[Claimed, ...], known: list[tuple[str, ...]], root: Path
+) -> tuple[int, str]:
+    """Find the claim and the reader's name of a stream."""
+    part, where = one.source.part, one.given.where
+    if len(claims) == 1:
+        return 0, _own(one, claims[0], known[0], root)
+    names = [(name, k) for k, streams in enumerate(known) for name in streams]
+    own = pick([name for name, _ in names], part, f"{where}: {one.source.path}")
+    return next(k for name, k in names if name == own), own
+
+
+def _own(one: _Wanted, claim: Claimed, known: tuple[str, ...], root: Path) -> str:
+    where = f"{one.given.where}: {one.source.path}"
+    if not claim.is_table:
+        return pick(known, one.source.part or claim.reader, where)
+    reader = TABLE_READERS[claim.reader]
+    if one.source.part is not None and hasattr(reader, "named"):
+        return str(reader.named(root / claim.claim.files[0], one.source.part))
+    main = tuple(name for name in known if name != NOTES) or known
+    return pick(known if one.source.part is not None else main, one.source.part, where)
+
+
+def _check_piece(claim: Claimed, one: _Wanted) -> None:
+    """Refuse parts that no table can hold together."""
+    if one.piece is None:
+        return
+    has_own_clock = claim.is_table and hasattr(TABLE_READERS[claim.reader], "clock")
+    if not claim.is_table or has_own_clock:
+        kind = "an XDF file, whose clocks are its own" if has_own_clock else f"{claim.reader}"
+        raise UsageError(
+            f"{one.given.name!r} has parts, and {Path(one.source.path).name} is {kind}",
+            where=one.given.where,
+            hint="only tables have parts; ffmpeg joins sound and video without a loss",
+        )
+
+
+def _below(path: str | None, root: Path) -> str | None:
+    return None if path is None else Path(path).relative_to(root).as_posix()
