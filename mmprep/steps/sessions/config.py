@@ -1,0 +1,104 @@
+"""The options of `align`, and what of them changes the windows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from mmprep.errors import UsageError
+from mmprep.steps.namevalue import pair
+from mmprep.steps.sizes import parse_bytes
+from mmprep.timebase import rate, rate_text
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Options of `mmprep align`, named as on the command line."""
+
+    inputs: tuple[str, ...] = ()
+    video: str | None = None
+    eeg: str | None = None
+    gsr: str | None = None
+    stream: tuple[str, ...] = ()
+    session: str = "session"
+    clock: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    latency: tuple[str, ...] = ()
+    session_clock: str | None = None
+    window: str = "1"
+    hop: str | None = None
+    rates: str | None = None
+    rate: str | None = None
+    cover: str = "intersection"
+    on_gap: str = "mask"
+    tolerance: float | None = None
+    min_valid: float = 0.0
+    method: tuple[str, ...] = ()
+    frames: str | None = None
+    gray: bool = False
+    fit: str = "cover"
+    media_root: str | None = None
+    labels: str | tuple[str, ...] | None = None
+    on: str | tuple[str, ...] | None = None
+    label: str | None = None
+    label_bins: str | None = None
+    label_time: str | None = None
+    label_agg: str | None = None
+    label_lag: float | None = None
+    shard_size: str = "256MiB"
+    root: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def wish(self) -> dict[str, Any]:
+        """Give what changes the windows, as JSON values.
+
+        Raises
+        ------
+        UsageError
+            A number, size or NAME=VALUE that is none.
+        """
+        pairs = [pair(text, "--rates") for text in (self.rates or "").split(",") if text]
+        rates = {name: rate_text(rate(text, where="--rates")) for name, text in sorted(pairs)}
+        window = _seconds(self.window, "--window")
+        for option, number in (("--tolerance", self.tolerance), ("--min-valid", self.min_valid)):
+            if number is not None and not math.isfinite(number):
+                raise UsageError(f"{number} is no number", where=option)
+        return {
+            "window": str(window),
+            "hop": str(_seconds(self.hop, "--hop") if self.hop else window),
+            "rates": {
+                name: rate_text(rate(text, where="--rates")) for name, text in sorted(rates.items())
+            },
+            "rate": rate_text(rate(self.rate, where="--rate")) if self.rate else None,
+            "cover": self.cover,
+            "on_gap": self.on_gap,
+            "tolerance_s": None if self.tolerance is None else self.tolerance / 1000,
+            "min_valid": self.min_valid,
+            "methods": dict(sorted(pair(text, "--method") for text in self.method)),
+            "frames": _frame_size(self.frames) if self.frames else None,
+            "gray": self.gray,
+            "fit": self.fit,
+            "session_clock": self.session_clock,
+            "shard_size": parse_bytes(self.shard_size),
+        }
+
+
+def _seconds(text: str, option: str) -> Fraction:
+    try:
+        seconds = Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{text!r} is no number of seconds", where=option) from error
+    if seconds <= 0:
+        raise UsageError(f"{text} s is not positive", where=option)
+    return seconds
+
+
+def _frame_size(text: str) -> list[int]:
+    width, mark, height = text.lower().partition("x")
+    if not mark or not (width.isdigit() and height.isdigit()) or 0 in {int(width), int(height)}:
+        raise UsageError(f"{text!r} is not WxH", where="--frames", hint="for example 64x64")
+    return [int(width), int(height)]

@@ -1,0 +1,202 @@
+"""The streams of one session that are named one by one: files, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from mmprep import files, media
+from mmprep.errors import DataError, UsageError
+from mmprep.manifest.model import Record
+from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.steps.base import Item
+from mmprep.steps.inputs import expand, size_of
+from mmprep.steps.instants import instant_ns
+from mmprep.steps.namevalue import pair
+from mmprep.steps.sessions import eventoption
+from mmprep.steps.sessions.config import Config
+from mmprep.steps.sessions.plan import Plan
+from mmprep.steps.sessions.streamspec import StreamSpec
+from mmprep.steps.sounds import suffix_of
+from mmprep.timebase import rate, rate_text
+
+KINDS = ("signal", "video", "audio", "events")
+
+
+def streams_named(config: Config) -> dict[str, str]:
+    """Give the streams that are named one by one: NAME -> FILE and its settings."""
+    found = {name: getattr(config, name) for name in ("video", "eeg", "gsr")}
+    named = {name: path for name, path in found.items() if path is not None}
+    for text in config.stream:
+        name, value = pair(text, "--stream")
+        if name in named:
+            raise UsageError(f"stream {name!r} is named twice", where="--stream")
+        named[name] = value
+    if named and config.inputs:
+        raise UsageError(
+            "data sets and named streams together", hint="name either INPUT or --stream, not both"
+        )
+    if not named and not config.inputs:
+        raise UsageError("nothing to align", hint="name data sets, or --video --eeg --gsr --stream")
+    return named
+
+
+def plan(config: Config) -> Plan:
+    """Plan the one session whose streams are named.
+
+    Raises
+    ------
+    UsageError
+        A file or a stream of it does not exist; a setting is none.
+    """
+    specs = {name: _file_spec(name, text) for name, text in streams_named(config).items()}
+    specs = with_clocks(specs, config)
+    given = [eventoption.parse(text) for text in config.events]
+    eventoption.check_names(given, specs)
+    specs = eventoption.with_events(specs, given, eventoption.Given.raw)
+    inputs = [str(Path(s.path).absolute()) for s in specs.values()]
+    inputs += evidence_paths(specs.values())
+    root = Path(config.root).absolute() if config.root else expand(inputs).root
+    unique = tuple(dict.fromkeys(inputs))
+    described = [replace(s, path=str(Path(s.path).absolute())).to_json() for s in specs.values()]
+    item = Item(
+        config.session,
+        unique,
+        sum(size_of(path) for path in unique),
+        {"streams": described, "named": True},
+        config.session,
+        str(root),
+    )
+    video = next((s.path for s in specs.values() if s.form == "video"), None)
+    source = files.below(video or inputs[0], root)
+    template = Record(
+        id=config.session,
+        session=config.session,
+        begin_s=0,
+        duration_s=0,
+        source=source,
+        streams={},
+    )
+    return Plan(root, (item,), {config.session: template}, media_root=root)
+
+
+def _file_spec(name: str, text: str) -> StreamSpec:
+    path, *settings = text.split(",")
+    path, _, part = path.partition("#")
+    given = dict(pair(setting, "--stream") for setting in settings)
+    if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
+        raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
+    if not files.is_file(path):
+        raise UsageError("does not exist", where=path)
+    form, number = _form(path, part, given.get("kind"), name)
+    if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
+        raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
+    if part and form not in {"video", "audio"}:
+        _check_part(path, part)
+    kind = given.get("kind") or (form if form in {"video", "audio"} else "signal")
+    if kind not in KINDS:
+        raise UsageError(f"kind {kind!r} is none of {', '.join(KINDS)}", where="--stream")
+    return StreamSpec(
+        name,
+        form,
+        kind,
+        path,
+        rate_hz=rate_text(rate(given["rate"], where="--stream")) if "rate" in given else None,
+        part=part or None if form not in {"video", "audio"} else None,
+        number=number,
+        time=given.get("time"),
+        unit=given.get("unit"),
+        tz=given.get("tz"),
+        source=path,
+        record=path.rpartition("_")[0] or None,
+    )
+
+
+def _form(path: str, part: str, kind: str | None, name: str) -> tuple[str, int]:
+    """Say how a named file is read, and which of its tracks of that kind it is."""
+    suffix = suffix_of(path)
+    if suffix not in VIDEO_SUFFIXES and suffix not in AUDIO_SUFFIXES:
+        return "raw", 0
+    if part and part not in media.PLAYABLE:
+        track = media.find_track(path, part)
+        return track.kind, track.number
+    wanted = kind or part or _main_kind(path, suffix, name)
+    if wanted not in media.PLAYABLE:
+        raise UsageError(f"no track {wanted!r}", where=path, hint="tracks: video, audio")
+    return wanted, 0
+
+
+def _main_kind(path: str, suffix: str, name: str) -> str:
+    """Say what a file is taken for: a container for video that holds none is a sound."""
+    if suffix not in VIDEO_SUFFIXES:
+        return "audio"
+    try:
+        kinds = {track.kind for track in media.tracks(path)} if name != "video" else {"video"}
+    except DataError:  # who reads it says so
+        return "video"
+    return "audio" if "audio" in kinds and "video" not in kinds else "video"
+
+
+def _check_part(path: str, part: str) -> None:
+    """Refuse `FILE#STREAM` where the file has no such stream."""
+    # Loads the readers, and they pyarrow: plans of other streams do without.
+    from mmprep.sources.base import TextOptions
+    from mmprep.steps.intake.claims import reader_of
+    from mmprep.steps.sessions.rawparts import own_name
+
+    own_name(reader_of(Path(path)), Path(path), part, TextOptions())
+
+
+def with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:
+    """Put --clock, --start and --latency to their streams."""
+    found = dict(specs)
+    for text in config.clock:
+        name, value = _of_stream(text, "--clock", found)
+        path, _, unit = value.partition(",unit=")
+        if not files.is_file(path):
+            raise UsageError("does not exist", where=path)
+        whole = str(Path(path).absolute())
+        found[name] = replace(found[name], clock=whole, clock_form="log", clock_unit=unit or None)
+    for text in config.start:
+        name, value = _of_stream(text, "--start", found)
+        found[name] = replace(found[name], start_ns=instant_ns(value, "--start"))
+    for text in config.latency:
+        name, value = _of_stream(text, "--latency", found)
+        latency_ns = round(_signed(value, "--latency") * 10**6)
+        found[name] = replace(found[name], latency_ns=latency_ns)
+    return {name: _shared(spec, found.values()) for name, spec in found.items()}
+
+
+def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:
+    """Let what is said of the clock of one stream of a file hold for its others."""
+    if spec.recording is None or spec.clock is not None or spec.start_ns is not None:
+        return spec
+    for other in others:
+        if other.recording == spec.recording and other.clock is not None:
+            known = {key: getattr(other, key) for key in ("clock", "clock_form", "clock_unit")}
+            return replace(spec, **known)
+    return spec
+
+
+def _of_stream(text: str, option: str, specs: Mapping[str, StreamSpec]) -> tuple[str, str]:
+    name, value = pair(text, option)
+    if name not in specs:
+        raise UsageError(
+            f"there is no stream {name!r}", where=option, hint=f"streams: {', '.join(specs)}"
+        )
+    return name, value
+
+
+def _signed(text: str, option: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{text!r} is no number", where=option) from error
+
+
+def evidence_paths(specs: Iterable[StreamSpec]) -> list[str]:
+    """Name the raw files that tell of clocks."""
+    logs = [str(Path(s.clock).absolute()) for s in specs if s.clock and s.clock_form == "log"]
+    return [*logs, *eventoption.raw_paths(specs)]
