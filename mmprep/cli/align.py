@@ -18,6 +18,7 @@ _streams = options.chain(
         metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,kind=K]",
         help="Any other stream; kind is signal, video, audio or events.",
     ),
+    options.sessions,
     click.option(
         "--session", default="session", show_default=True, help="The name of the session."
     ),

@@ -29,7 +29,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.labels import joining
 from mmprep.steps.running.shardbook import ShardBook
-from mmprep.steps.sessions import named, recorded, windowlist
+from mmprep.steps.sessions import named, recorded, studied, windowlist
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.needs import memory_bytes
 from mmprep.steps.sessions.plan import Plan
@@ -71,9 +71,22 @@ def run(
 
 
 def _plan(config: Config, options: RunOptions) -> Plan:
+    if config.sessions is not None:
+        _check_alone(config)
+        return studied.plan(config, options)
     if named.streams_named(config):
         return named.plan(config)
     return recorded.plan(config, options)
+
+
+def _check_alone(config: Config) -> None:
+    """Refuse what a table of sessions stands for."""
+    if config.inputs or config.stream or any((config.video, config.eeg, config.gsr)):
+        raise UsageError(
+            "data sets or named streams beside a table of sessions",
+            where="--sessions",
+            hint="each stream is a column of the table",
+        )
 
 
 def _label_wish(config: Config) -> joining.Wish:

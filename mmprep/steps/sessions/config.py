@@ -23,6 +23,7 @@ class Config:
     gsr: str | None = None
     stream: tuple[str, ...] = ()
     session: str = "session"
+    sessions: str | None = None
     clock: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     start: tuple[str, ...] = ()

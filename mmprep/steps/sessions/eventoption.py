@@ -89,9 +89,24 @@ def parse(text: str) -> Given:
         It is none.
     """
     name, value = pair(text, OPTION)
-    rest, has_pattern, pattern = value.partition(",value=")
-    path, *settings = rest.split(",")
-    given = dict(pair(setting, OPTION) for setting in settings)
+    path, comma, rest = value.partition(",")
+    given = settings_of(comma + rest)
+    if Path(path).exists():
+        return Given(name, path, None, given)
+    path, _, part = path.partition("#")
+    return Given(name, path, part or None, given)
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """Read the settings behind the file, as `,above=3,within=2`.
+
+    Raises
+    ------
+    UsageError
+        One is none, or two contradict each other.
+    """
+    rest, has_pattern, pattern = text.partition(",value=")
+    given = dict(pair(setting, OPTION) for setting in rest.split(",") if setting)
     if unknown := sorted(given.keys() - set(SETTINGS)):
         raise UsageError(f"{unknown[0]!r} is no setting of events", where=OPTION)
     if has_pattern:
@@ -99,10 +114,7 @@ def parse(text: str) -> Given:
     chosen = [key for key in ("above", "below", "value") if key in given]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]}= and {chosen[1]}= together", where=OPTION)
-    if Path(path).exists():
-        return Given(name, path, None, given)
-    path, _, part = path.partition("#")
-    return Given(name, path, part or None, given)
+    return given
 
 
 def _expression(pattern: str) -> str:

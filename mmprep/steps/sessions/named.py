@@ -56,36 +56,58 @@ def plan(config: Config) -> Plan:
     given = [eventoption.parse(text) for text in config.events]
     eventoption.check_names(given, specs)
     specs = eventoption.with_events(specs, given, eventoption.Given.raw)
-    inputs = [str(Path(s.path).absolute()) for s in specs.values()]
-    inputs += evidence_paths(specs.values())
-    root = Path(config.root).absolute() if config.root else expand(inputs).root
-    unique = tuple(dict.fromkeys(inputs))
+    root = Path(config.root).absolute() if config.root else expand(input_paths(specs)).root
+    item = session_item(config.session, specs, root)
+    return Plan(
+        root, (item,), {config.session: template(config.session, specs, root)}, media_root=root
+    )
+
+
+def input_paths(specs: Mapping[str, StreamSpec]) -> tuple[str, ...]:
+    """Name all files of a session, absolute, each once."""
+    paths = [path for s in specs.values() for path in (s.path, *(path for path, _ in s.more))]
+    logs = evidence_paths(specs.values())
+    return tuple(dict.fromkeys([*(str(Path(path).absolute()) for path in paths), *logs]))
+
+
+def session_item(session: str, specs: Mapping[str, StreamSpec], root: Path) -> Item:
+    """Make the item of a session of raw files."""
+    inputs = input_paths(specs)
     described = [replace(s, path=str(Path(s.path).absolute())).to_json() for s in specs.values()]
-    item = Item(
-        config.session,
-        unique,
-        sum(size_of(path) for path in unique),
-        {"streams": described, "named": True},
-        config.session,
-        str(root),
-    )
+    n_bytes = sum(size_of(path) for path in inputs)
+    spec = {"streams": described, "named": True}
+    return Item(session, inputs, n_bytes, spec, session, str(root))
+
+
+def template(session: str, specs: Mapping[str, StreamSpec], root: Path) -> Record:
+    """Give the record whose fields the windows of a session of raw files take over."""
     video = next((s.path for s in specs.values() if s.form == "video"), None)
-    source = files.below(video or inputs[0], root)
-    template = Record(
-        id=config.session,
-        session=config.session,
-        begin_s=0,
-        duration_s=0,
-        source=source,
-        streams={},
-    )
-    return Plan(root, (item,), {config.session: template}, media_root=root)
+    source = files.below(video or input_paths(specs)[0], root)
+    return Record(id=session, session=session, begin_s=0, duration_s=0, source=source, streams={})
 
 
 def _file_spec(name: str, text: str) -> StreamSpec:
     path, *settings = text.split(",")
     path, _, part = path.partition("#")
     given = dict(pair(setting, "--stream") for setting in settings)
+    return file_spec(name, path, part, given)
+
+
+def file_spec(name: str, path: str, part: str, given: Mapping[str, str]) -> StreamSpec:
+    """Describe a stream of a raw file.
+
+    Parameters
+    ----------
+    part : str
+        Which of its streams; empty for the only one.
+    given : mapping
+        Settings: rate, time, unit, kind, tz.
+
+    Raises
+    ------
+    UsageError
+        The file or the stream does not exist; a setting is none.
+    """
     if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
         raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
     if not files.is_file(path):
@@ -198,5 +220,6 @@ def _signed(text: str, option: str) -> Fraction:
 
 def evidence_paths(specs: Iterable[StreamSpec]) -> list[str]:
     """Name the raw files that tell of clocks."""
-    logs = [str(Path(s.clock).absolute()) for s in specs if s.clock and s.clock_form == "log"]
+    given = [path for s in specs if s.clock_form == "log" for path in (s.clock, *s.more_clocks)]
+    logs = [str(Path(path).absolute()) for path in given if path]
     return [*logs, *eventoption.raw_paths(specs)]

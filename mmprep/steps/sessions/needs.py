@@ -33,7 +33,7 @@ def n_rows_about(spec: StreamSpec) -> int:
         return 0
     if spec.form == "video":
         return size_of(spec.path) // FRAME_BYTES
-    return size_of(spec.path) // _line_bytes(spec.path)
+    return sum(size_of(p) // _line_bytes(p) for p in (spec.path, *(p for p, _ in spec.more)))
 
 
 def _line_bytes(path: str) -> int:

@@ -204,12 +204,14 @@ class _Events:
         self, specs: Mapping[str, StreamSpec], group: _Group, config: Config
     ) -> dict[str, StreamSpec]:
         """Put events to the streams of a session."""
-        return eventoption.with_events(
-            specs, self.given, lambda one: self._find(one, group, config)
-        )
+        own = _own_events(group) if not self.given else []
+        given = own if len(own) > 1 else self.given  # alone there is nothing to match them with
+        return eventoption.with_events(specs, given, lambda one: self._find(one, group, config))
 
     def _find(self, given: eventoption.Given, group: _Group, config: Config) -> StreamSpec | None:
         """Find what lists events: a stream of the session in a data set, or a raw file."""
+        if not given.path:
+            return _spec_in(group, given.part or "", config)
         if not datasets.is_dataset(given.path):
             return given.raw()
         data = self._dataset(given.path)
@@ -242,6 +244,25 @@ class _Events:
                 where=with_file[0].path,
                 hint="convert it, too: --events NAME=DATASET#STREAM takes that of each session",
             )
+
+
+def _own_events(group: _Group) -> list[eventoption.Given]:
+    """Give what the records of a session say of shared events, as a table of sessions had it."""
+    found = []
+    for _, record in group.records:
+        for name, ref in record.streams.items():
+            part, comma, settings = str(ref.extra.get("events", "")).partition(",")
+            if part:
+                known = eventoption.settings_of(comma + settings)
+                found.append(eventoption.Given(name, "", part, known))
+    return found
+
+
+def _spec_in(group: _Group, name: str, config: Config) -> StreamSpec | None:
+    for data, record in group.records:
+        if name in record.streams:
+            return _stream_spec(data, record, name, config)
+    return None
 
 
 def _session_item(group: _Group, specs: Sequence[StreamSpec]) -> Item:

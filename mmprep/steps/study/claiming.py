@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mmprep import files
 from mmprep.errors import UsageError
@@ -192,6 +192,43 @@ def _check_piece(claim: Claimed, one: _Wanted) -> None:
             where=one.given.where,
             hint="only tables have parts; ffmpeg joins sound and video without a loss",
         )
+
+
+class Found(NamedTuple):
+    """The one file that holds what a cell names.
+
+    `part` is the stream by its reader's name, None for the only one; `clock` the clock evidence
+    that lies beside it. Paths are absolute.
+    """
+
+    path: str
+    part: str | None
+    clock: str | None
+
+
+def find(given: Given, source: Source, inputs: Inputs) -> Found:
+    """Find the file and the stream that a cell names.
+
+    Raises
+    ------
+    UsageError
+        There is no such stream, or there are several and none is named.
+    """
+    options, one = TextOptions(tz=given.tz), _Wanted(given, source, 0)
+    claims = _claims_of(source.path, inputs)
+    known = [_streams(claim, inputs.root, options) for claim in claims]
+    number, own = _found(one, claims, known, inputs.root)
+    claim, names = claims[number], known[number]
+    clock = inputs.path(claim.clock) if claim.clock is not None else None
+    if not claim.is_table:
+        return Found(source.path, source.part, clock)
+    if len(claim.claim.files) == 1:
+        return Found(inputs.path(claim.claim.files[0]), own if len(names) > 1 else None, clock)
+    for name in claim.claim.files:
+        alone = _claims_of(inputs.path(name), inputs)[0]
+        if own in _streams(alone, inputs.root, options):
+            return Found(inputs.path(name), own, clock)
+    return Found(source.path, source.part, clock)
 
 
 def _below(path: str | None, root: Path) -> str | None:

@@ -1,0 +1,93 @@
+"""The sessions of raw files that a table names (`--sessions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from mmprep.errors import UsageError
+from mmprep.steps.base import RunOptions
+from mmprep.steps.inputs import Inputs, expand
+from mmprep.steps.instants import instant_ns
+from mmprep.steps.sessions import eventoption, named
+from mmprep.steps.sessions.config import Config
+from mmprep.steps.sessions.plan import Plan
+from mmprep.steps.sessions.streamspec import StreamSpec
+from mmprep.steps.study import claiming, table
+from mmprep.steps.study.table import Given, SessionRow
+
+
+def plan(config: Config, options: RunOptions) -> Plan:
+    """Plan the sessions of a table.
+
+    Raises
+    ------
+    UsageError
+        INPUT or named streams beside it; a cell names what is not there.
+    DataError
+        It is no table of sessions.
+    """
+    known = table.read(config.sessions or "")
+    root = Path(config.root) if config.root else None
+    inputs = expand(known.files, root=root, output=options.output)
+    rows = [row for row in known.rows if row.streams]
+    specs = {row.session: _specs(row, inputs, config) for row in rows}
+    items = tuple(named.session_item(name, one, inputs.root) for name, one in specs.items())
+    templates = {
+        row.session: msgspec.structs.replace(
+            named.template(row.session, specs[row.session], inputs.root),
+            subject=row.subject,
+            split=row.split,
+            extra=dict(row.fields),
+        )
+        for row in rows
+    }
+    absent = [row.session for row in known.rows if not row.streams]
+    notes = [f"{len(absent)} sessions have no stream: {', '.join(absent)}"] if absent else []
+    table_path = str(Path(known.path).absolute())
+    return Plan(inputs.root, items, templates, (table_path,), inputs.root, tuple(notes))
+
+
+def _specs(row: SessionRow, inputs: Inputs, config: Config) -> dict[str, StreamSpec]:
+    """Describe the streams of a session; what options say of a stream holds in all of them."""
+    given = {one.name: one for one in row.streams if one.name != table.TRIALS}
+    specs = {name: _spec(one, inputs) for name, one in given.items()}
+    specs = named.with_clocks(specs, config)
+    events = [_events(one, given, inputs) for one in given.values() if one.events is not None]
+    if len(events) == 1:  # the other stream is missing in this session
+        return specs
+    return eventoption.with_events(specs, events, eventoption.Given.raw)
+
+
+def _events(one: Given, given: Mapping[str, Given], inputs: Inputs) -> eventoption.Given:
+    """Say where the events of a stream are listed."""
+    if one.events is None or one.events.source is None:
+        other = given[one.events.stream or ""] if one.events is not None else one
+        found = claiming.find(other, other.sources[0], inputs)
+    else:
+        found = claiming.find(one, one.events.source, inputs)
+    settings = one.events.settings if one.events is not None else ""
+    return eventoption.Given(one.name, found.path, found.part, eventoption.settings_of(settings))
+
+
+def _spec(given: Given, inputs: Inputs) -> StreamSpec:
+    first, *later = [claiming.find(given, source, inputs) for source in given.sources]
+    if any(other.part != first.part for other in later):
+        raise UsageError(f"the parts of {given.name!r} are not one stream", where=given.where)
+    settings = {"tz": given.tz} if given.tz else {}
+    spec = named.file_spec(given.name, first.path, first.part or "", settings)
+    where = f"{given.where}: {given.name}.start"
+    starts = [instant_ns(text, where) for text in given.starts]
+    clocks = [given.clock] if given.clock else [one.clock for one in (first, *later) if one.clock]
+    return replace(
+        spec,
+        more=tuple((one.path, (0, 0)) for one in later),
+        starts_ns=tuple(starts[1:] or (None for _ in later)),
+        start_ns=starts[0] if starts else None,
+        latency_ns=round(given.latency_ms * 10**6),
+        clock=clocks[0] if clocks else None,
+        more_clocks=tuple(clocks[1:]),
+    )

@@ -1,0 +1,203 @@
+"""A table of sessions: what its cells mean, and that both ways through it give the same windows."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import mmprep
+from mmprep import run_align, run_convert
+from mmprep.errors import DataError, UsageError
+from mmprep.steps.study import table
+from mmprep.steps.study.table import Source
+
+T0 = 1_700_000_000
+
+
+def write_stream(path, begin_s, n_rows, *, rate_hz=10, first=0.0, absolute=True):
+    """Write rows whose value is the number of the row, and `first` more."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begin = (T0 if absolute else 0) + begin_s
+    lines = [f"{begin + k / rate_hz:.3f}\t{first + k}" for k in range(n_rows)]
+    path.write_text("t_s\tx\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def study(tmp_path, text):
+    path = tmp_path / "raw/study.tsv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text.replace(" ", "\t"), encoding="utf-8")
+    return str(path)
+
+
+def records(folder):
+    lines = (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def two_sessions(tmp_path):
+    raw = tmp_path / "raw"
+    write_stream(raw / "a/eeg.tsv", 0, 100)
+    write_stream(raw / "a/gsr.tsv", 0, 100, first=500)
+    write_stream(raw / "b1.tsv", 0, 50)
+    write_stream(raw / "b2.tsv", 7, 50, first=50)
+    return study(
+        tmp_path,
+        "session subject eeg gsr eeg.latency_ms age note\n"
+        "s1 P01 a/eeg.tsv a/gsr.tsv 250 21 x\n"
+        "s2 P02 b1.tsv;b2.tsv  0 22 07\n",
+    )
+
+
+# The table ----------------------------------------------------------------------------------------
+
+
+def test_columns_are_streams_settings_and_fields(tmp_path):
+    found = table.read(two_sessions(tmp_path))
+    assert found.streams == ("eeg", "gsr")
+    first, second = found.rows
+    assert (first.session, first.subject, first.fields) == ("s1", "P01", {"age": 21, "note": "x"})
+    assert first.streams[0].latency_ms == Fraction(250)
+    paths = tuple(Source(str(tmp_path / "raw" / name)) for name in ("b1.tsv", "b2.tsv"))
+    assert [(one.name, one.sources) for one in second.streams] == [("eeg", paths)]
+    assert second.fields == {"age": 22, "note": "07"}
+
+
+def test_path_with_marks_in_its_name_is_taken_whole(tmp_path):
+    for name in ("a#1.tsv", "a;b.tsv", "c.tsv"):
+        write_stream(tmp_path / "raw" / name, 0, 3)
+    found = table.read(study(tmp_path, "session x\n1 a#1.tsv\n2 a;b.tsv\n3 c.tsv#x\n"))
+    raw = tmp_path / "raw"
+    assert [row.streams[0].sources for row in found.rows] == [
+        (Source(str(raw / "a#1.tsv")),),
+        (Source(str(raw / "a;b.tsv")),),
+        (Source(str(raw / "c.tsv"), "x"),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("subject x\n1 x.tsv\n", DataError, "no column 'session' among subject, x"),
+        ("session x\n1 x.tsv\n1 x.tsv\n", DataError, "study.tsv:3: session: session '1' stands in"),
+        ("session x\n1 ?\n", DataError, "study.tsv:2: x: is not decided"),
+        ("session x x.start\n1 x.tsv ?\n", DataError, "study.tsv:2: x.start: is not decided"),
+        ("session x\n1 x.tsv\n2 y.tsv\n", UsageError, "study.tsv:3: x: 'y.tsv' does not exist"),
+        ("session x y\n1 x.tsv y.tsv\n", UsageError, "study.tsv:2: y: 'y.tsv' does not exist"),
+        ("session x y.tz\n1 x.tsv UTC\n", DataError, "column 'y.tz' without a column 'y'"),
+        ("session x x.tz\n1 x.tsv Rome\n", DataError, "x.tz: there is no zone 'Rome'"),
+        ("session x x.latency_ms\n1 x.tsv 5ms\n", DataError, "x.latency_ms: '5ms' is no number"),
+        ("session x x.start\n1 x.tsv 1;2\n", DataError, "x.start: 2 starts of 1 parts"),
+        ("session x label\n1 x.tsv a\n", DataError, "column 'label' is a field of mmprep's own"),
+        ("session x\n1 calm\n", DataError, "no cell names a file"),
+        ("session x x.tz\n1  UTC\n", DataError, "x.tz: 'UTC' for a stream that the session does"),
+    ],
+)
+def test_table_that_is_none_is_refused_and_located(tmp_path, text, error, message):
+    write_stream(tmp_path / "raw/x.tsv", 0, 3)
+    with pytest.raises(error, match=message):
+        table.read(study(tmp_path, text))
+
+
+# Both ways ----------------------------------------------------------------------------------------
+
+
+def test_raw_files_and_their_data_set_give_the_same_windows(tmp_path):
+    path = two_sessions(tmp_path)
+    run_align(sessions=path, output=tmp_path / "raw_way", engine="serial", cover="union")
+    run_convert(sessions=path, output=tmp_path / "data", engine="serial")
+    run_align(tmp_path / "data", output=tmp_path / "set_way", engine="serial", cover="union")
+    for name in ("manifest.jsonl", "eeg/shard-00000.npy", "eeg.valid/shard-00000.npy"):
+        assert (tmp_path / "raw_way" / name).read_bytes() == (
+            tmp_path / "set_way" / name
+        ).read_bytes()
+
+
+def test_latency_moves_its_stream_alone(tmp_path):
+    run_align(sessions=two_sessions(tmp_path), output=tmp_path / "out", engine="serial")
+    first = records(tmp_path / "out")[0]
+    data = mmprep.open_dataset(tmp_path / "out")[0]
+    assert first["session"] == "s1"
+    np.testing.assert_allclose(data["eeg"][0, 0] - data["gsr"][0, 0], 2.5 - 500, atol=0.1)
+
+
+def test_parts_are_one_stream_whose_seam_is_a_listed_gap(tmp_path):
+    out = tmp_path / "out"
+    run_align(sessions=two_sessions(tmp_path), output=out, engine="serial", rates="eeg=10")
+    (eeg,) = json.loads((out / "sync/s2.json").read_text())["streams"]
+    assert eeg["gaps_s"] == [[pytest.approx(5, abs=0.11), pytest.approx(7, abs=0.01)]]
+    assert eeg["accounting"]["in"] == 100
+    shares = [one["valid"]["eeg"] for one in records(out) if one["session"] == "s2"]
+    assert shares[:5] == [1.0] * 5
+    assert shares[5:7] == [0.0] * 2
+    assert shares[7:] == [1.0] * 5
+
+
+def test_missing_stream_is_absent_and_no_error(tmp_path):
+    run_align(sessions=two_sessions(tmp_path), output=tmp_path / "out", engine="serial")
+    by_session = {one["session"]: one for one in records(tmp_path / "out")}
+    assert set(by_session["s1"]["streams"]) == {"eeg", "gsr"}
+    assert set(by_session["s2"]["streams"]) == {"eeg"}
+    assert by_session["s2"]["age"] == 22
+    batch = mmprep.open_dataset(tmp_path / "out")[[0, len(records(tmp_path / "out")) - 1]]
+    assert batch["gsr.valid"].any(axis=1).tolist() == [True, False]
+
+
+def test_relative_parts_need_a_start_each(tmp_path, mmprep):
+    raw = tmp_path / "raw"
+    for k, name in enumerate("ab"):
+        write_stream(raw / f"{name}.tsv", 0, 50, first=50 * k, absolute=False)
+    text = "session x\n1 a.tsv;b.tsv\n"
+    run_convert(sessions=study(tmp_path, text), output=tmp_path / "data", engine="serial")
+    ran = mmprep("align", tmp_path / "data", "-o", tmp_path / "out", "--engine", "serial")
+    assert ran.code == 3
+    assert "x: nothing says when part 1 begins" in ran.err
+    text = f"session x x.start\n1 a.tsv;b.tsv {T0};{T0 + 7}\n"
+    path = study(tmp_path, text)
+    run_convert(sessions=path, output=tmp_path / "data", engine="serial", force=True)
+    run_align(tmp_path / "data", output=tmp_path / "out", engine="serial")
+    run_align(sessions=path, output=tmp_path / "raw_way", engine="serial")
+    for out in ("out", "raw_way"):
+        found = json.loads((tmp_path / out / "sync/1.json").read_text())["streams"][0]
+        assert found["gaps_s"] == [[pytest.approx(5, abs=0.11), pytest.approx(7, abs=0.01)]]
+
+
+def test_one_file_serves_several_sessions_and_streams(tmp_path):
+    lines = ["t_s\tid\tx"]
+    lines += [f"{T0 + k / 10:.1f}\t{k % 2}\t{k}" for k in range(60)]
+    path = tmp_path / "raw/all.tsv"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = study(tmp_path, "session x\na all.tsv\nb all.tsv\n")
+    run_convert(sessions=given, output=tmp_path / "out", engine="serial")
+    assert [one["id"] for one in records(tmp_path / "out")] == ["a", "b"]
+    assert [one["streams"]["x"]["rows"] for one in records(tmp_path / "out")] == [[0, 60]] * 2
+
+
+def test_unknown_stream_of_a_file_is_refused_where_it_stands(tmp_path):
+    write_stream(tmp_path / "raw/x.tsv", 0, 30)
+    with pytest.raises(UsageError, match=r"study.tsv:2: .*x.tsv.*no stream 'y'"):
+        run_convert(
+            sessions=study(tmp_path, "session x\n1 x.tsv#y\n"),
+            output=tmp_path / "out",
+            engine="serial",
+        )
+
+
+@pytest.mark.parametrize("run", [run_align, run_convert])
+def test_table_stands_for_the_inputs(tmp_path, run):
+    path = two_sessions(tmp_path)
+    with pytest.raises(UsageError, match="table of sessions"):
+        run(tmp_path / "raw", sessions=path, output=tmp_path / "out", engine="serial")
+
+
+def test_changed_table_is_converted_again(tmp_path):
+    path = two_sessions(tmp_path)
+    run_convert(sessions=path, output=tmp_path / "out", engine="serial")
+    again = run_convert(sessions=path, output=tmp_path / "out", engine="serial")
+    assert again.status == "up-to-date"
+    study(tmp_path, "session subject eeg\ns1 P09 a/eeg.tsv\n")
+    run_convert(sessions=path, output=tmp_path / "out", engine="serial")
+    assert [one["subject"] for one in records(tmp_path / "out")] == ["P09"]
