@@ -85,6 +85,8 @@ class Stream:
         Stamps count from the first sample of the recording that the stream belongs to.
     n_rejected : int
         Bad rows that its reader left out.
+    texts : tuple of str
+        Columns of text, which its data can't hold.
     """
 
     name: str
@@ -98,6 +100,7 @@ class Stream:
     rate_is_measured: bool = False
     since_start: bool = False
     n_rejected: int = 0
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.stamps_ns.shape != self.data.shape[:1]:

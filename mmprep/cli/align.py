@@ -16,7 +16,8 @@ _streams = options.chain(
         "--stream",
         multiple=True,
         metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,kind=K]",
-        help="Any other stream; kind is signal, video, audio or events.",
+        help="Any other stream; kind is signal, video, audio or events. What exists as a file is"
+        " the file, commas and all; quotes end a path in doubt: 'x=\"a,b.csv\",rate=4'.",
     ),
     options.sessions,
     click.option(
@@ -27,7 +28,8 @@ _streams = options.chain(
         multiple=True,
         metavar="NAME=FILE[,unit=us]",
         help="The clock log of a stream: PTP exchanges, fixes (device,reference), frame log,"
-        " linuxptp log. Of a data set that of each recording is in it already.",
+        " linuxptp log.  [default: x.ptp.tsv, x.clock.tsv or x.frames.tsv beside x.EXT; of a data"
+        " set that of each recording is in it already]",
     ),
     click.option(
         "--events",

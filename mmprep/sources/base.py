@@ -34,6 +34,7 @@ from mmprep import tables
 from mmprep.errors import DataError, UsageError
 from mmprep.rows import IN_MEMORY, Store
 from mmprep.signals import Stream
+from mmprep.sources.companions import PACKED, is_companion
 from mmprep.tables import (
     Column,
     Declared,
@@ -46,10 +47,7 @@ from mmprep.tables import (
 )
 from mmprep.timebase import NS_PER_S, IntArray
 
-# The first that lies beside a recording is its clock evidence.
-COMPANIONS = (".frames.tsv", ".frames.csv", ".clock.tsv", ".clock.csv", ".ptp.tsv", ".ptp.csv")
 EXCHANGES, FIXES = ("t1", "t2", "t3", "t4"), ("device", "reference")  # headers of clock logs
-PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +160,6 @@ class Part:
     fields: Mapping[str, str | float | None] = field(default_factory=dict)
     label: str | None = None
     blank: tuple[str, ...] = ()
-
-
-def is_companion(name: str) -> bool:
-    """Say whether a file belongs to another one (clock evidence, frame times)."""
-    return name.lower().endswith(tuple(end + pack for end in COMPANIONS for pack in PACKED))
 
 
 def known_suffix(name: str, suffixes: Sequence[str]) -> str | None:

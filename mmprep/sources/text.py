@@ -26,10 +26,10 @@ from mmprep.sources.base import (
     TextOptions,
     beside,
     file_of,
-    is_companion,
     known_suffix,
     schema_of,
 )
+from mmprep.sources.companions import is_companion
 from mmprep.sources.sniff import HEAD_BYTES, Head, Sniffed, laid_out, sniff, timed
 from mmprep.tables import feed, stamps
 from mmprep.tables.parsed import Reject

@@ -23,7 +23,8 @@ from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.shards import open_shard
 from mmprep.signals import Stream
 from mmprep.sources import clocklog, e4, mnefiles, sniff, text
-from mmprep.sources.base import Claim, TextOptions, is_companion
+from mmprep.sources.base import Claim, TextOptions
+from mmprep.sources.companions import is_companion
 from mmprep.steps import datasets
 from mmprep.steps.intake import films
 from mmprep.steps.intake.claims import TABLE_READERS, reader_of

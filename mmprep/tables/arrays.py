@@ -137,6 +137,7 @@ class ArrayTable:
             self.rate_hz,
             self.time.absolute,
             "signal" if self.rate_hz is not None else "events",
+            texts=tuple(column.name for column in self.columns if column.kind == "string"),
         )
 
 

@@ -232,7 +232,12 @@ class TextTable:
                 is_measured,
                 self.time.since_start,
                 n_rejected=reader.tally.n_rejected,
+                texts=self._left_out(columns),
             )
+
+    def _left_out(self, columns: tuple[Column, ...]) -> tuple[str, ...]:
+        kept = {column.name for column in columns}
+        return tuple(column.name for column in self.columns if column.name not in kept)
 
     def _helpers(self, schema: TableSchema) -> tuple[Column, ...]:
         """Give the columns that the rows are told by, though the schema leaves them out."""

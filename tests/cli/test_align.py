@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from mmprep import open_dataset
@@ -70,6 +74,56 @@ def test_stream_option_takes_rate_and_kind(mmprep, tmp_path):
     assert done.code == 0, done.err
     record = next(read_manifest(tmp_path / "out/manifest.jsonl"))
     assert {name: ref.rate_hz for name, ref in record.streams.items()} == {"voice": 100, "x": 100}
+
+
+@pytest.mark.parametrize("name", ["left, dry.tsv", "odd,rate=4.tsv"])
+def test_stream_and_clock_may_lie_in_files_with_commas(mmprep, tmp_path, name):
+    raw.table(tmp_path / name, n_rows=80, rate_hz=8)
+    (tmp_path / f"log of {name}").write_text("device\treference\n0\t0\n20\t20\n")
+    streams = ("--stream", f"x={tmp_path}/{name},rate=8", "--eeg", tmp_path / name)
+    more = ("--clock", f"x={tmp_path}/log of {name},unit=s", "-o", tmp_path / "out", *SERIAL)
+    done = mmprep("align", *streams, *more)
+    assert done.code == 0, done.err
+    assert len(open_dataset(tmp_path / "out")) == 10
+
+
+def _logged(tmp_path: Path, name: str, ahead_s: int) -> None:
+    rows = "".join(f"{k}\t{k + ahead_s}\n" for k in range(0, 30, 2))
+    (tmp_path / name).write_text("device\treference\n" + rows)
+
+
+def test_clock_log_beside_a_named_stream_is_taken_and_said(mmprep, tmp_path, pair):
+    _logged(tmp_path, "eeg.clock.tsv", 100)
+    _logged(tmp_path, "gsr.ptp.tsv", 101)
+    done = mmprep("align", *pair, "-o", tmp_path / "out", "--depfile", tmp_path / "d", *SERIAL)
+    assert done.code == 0, done.err
+    assert "eeg: eeg.clock.tsv beside its file is its clock log" in done.err
+    assert f"{tmp_path}/gsr.ptp.tsv:" in (tmp_path / "d").read_text()
+    sync = json.loads((tmp_path / "out/sync/session.json").read_text())
+    assert sync["origin_on_clock_ns"] == 102 * 10**9
+    assert all(stream["master"] == "the master" for stream in sync["streams"])
+
+
+def test_clock_log_that_is_named_goes_before_the_one_beside(mmprep, tmp_path, pair):
+    _logged(tmp_path, "eeg.clock.tsv", 100)
+    _logged(tmp_path, "eeg.log", 5)
+    more = ("--clock", f"eeg={tmp_path}/eeg.log", "-o", tmp_path / "out", *SERIAL)
+    done = mmprep("align", *pair, *more)
+    assert done.code == 0, done.err
+    assert "eeg.clock.tsv" not in done.err
+    sync = json.loads((tmp_path / "out/sync/session.json").read_text())
+    assert sync["origin_on_clock_ns"] == 5 * 10**9
+
+
+def test_text_columns_of_a_named_stream_become_a_table(mmprep, tmp_path):
+    rows = "".join(f"{k / 8}\t{k}\t{'go' if k in {16, 17, 40} else ''}\n" for k in range(80))
+    (tmp_path / "x.tsv").write_text("time\tx\tword\n" + rows)
+    done = mmprep("align", "--eeg", tmp_path / "x.tsv", "-o", tmp_path / "out", *SERIAL)
+    assert "eeg: columns of text become a table: word" in done.err
+    table = pq.read_table(tmp_path / "out/tables/eeg/session.parquet")
+    seconds = np.array(table.column("time").cast("int64")) / 1e9
+    np.testing.assert_allclose(seconds, [2, 5], atol=1e-6)
+    assert table.column("word").to_pylist() == ["go", "go"]
 
 
 def test_inputs_and_named_streams_together_are_a_usage_error(mmprep, tmp_path, pair):

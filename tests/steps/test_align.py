@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -213,8 +214,9 @@ def test_clock_log_of_another_stream_is_refused(tmp_path):
 
 
 def test_streams_without_a_relation_are_refused(tmp_path):
+    alone = {name: shutil.copy(_named()[name], tmp_path) for name in ("video", "eeg", "gsr")}
     with pytest.raises(FailedItemsError) as caught:
-        run_align(output=tmp_path / "out", **_named(clock=()))
+        run_align(output=tmp_path / "out", **_named(clock=(), **alone))
     message = caught.value.failures[0].message
     assert "on absolute time: eeg, gsr; on time of their own: video" in message
     assert caught.value.failures[0].error == ClockError.__name__

@@ -48,7 +48,8 @@ from mmprep.sources import (
     unpickle,
     xdf,
 )
-from mmprep.sources.base import COMPANIONS, NOTES, SIGNAL, Claim, TextOptions, is_companion
+from mmprep.sources.base import NOTES, SIGNAL, Claim, TextOptions
+from mmprep.sources.companions import companion_of, is_companion
 from mmprep.steps.corpus.place import Layout, Place
 from mmprep.steps.inputs import Inputs, size_of
 
@@ -361,8 +362,8 @@ def _clock(root: Path, stem: str) -> str | None:
     """Find the clock evidence beside an item; that of an archive may leave its suffix out."""
     end = archives.suffix_of(stem)
     stems = (stem, stem.removesuffix(end)) if end and files.is_folder(root / stem) else (stem,)
-    tries = [f"{one}{end}" for end in COMPANIONS for one in stems]
-    return next((name for name in tries if files.is_file(files.join(root, name))), None)
+    found = companion_of(*(files.join(root, one) for one in stems))
+    return found.removeprefix(files.join(root, "")) if found is not None else None
 
 
 def _refuse_doubles(claimed: Sequence[Claimed]) -> None:

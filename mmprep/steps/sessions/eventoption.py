@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mmprep import files
 from mmprep.errors import UsageError
-from mmprep.steps.namevalue import pair
+from mmprep.steps.namevalue import located, pair
 from mmprep.steps.sessions.streamspec import EventSpec, StreamSpec
 from mmprep.timebase import NS_PER_S
 
@@ -89,12 +89,9 @@ def parse(text: str) -> Given:
         It is none.
     """
     name, value = pair(text, OPTION)
-    path, comma, rest = value.partition(",")
-    given = settings_of(comma + rest)
-    if Path(path).exists():
-        return Given(name, path, None, given)
-    path, _, part = path.partition("#")
-    return Given(name, path, part or None, given)
+    rest, has_pattern, pattern = value.partition(",value=")
+    path, part, given = located(rest, OPTION)
+    return Given(name, path, part or None, _checked(given, pattern if has_pattern else None))
 
 
 def settings_of(text: str) -> dict[str, str]:
@@ -107,9 +104,13 @@ def settings_of(text: str) -> dict[str, str]:
     """
     rest, has_pattern, pattern = text.partition(",value=")
     given = dict(pair(setting, OPTION) for setting in rest.split(",") if setting)
+    return _checked(given, pattern if has_pattern else None)
+
+
+def _checked(given: dict[str, str], pattern: str | None) -> dict[str, str]:
     if unknown := sorted(given.keys() - set(SETTINGS)):
         raise UsageError(f"{unknown[0]!r} is no setting of events", where=OPTION)
-    if has_pattern:
+    if pattern is not None:
         given["value"] = _expression(pattern)
     chosen = [key for key in ("above", "below", "value") if key in given]
     if len(chosen) > 1:

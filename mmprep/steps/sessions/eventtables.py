@@ -146,19 +146,22 @@ def _read(spec: StreamSpec, folder: Path) -> tables.EventTable:
 
 @contextmanager
 def pieces(spec: StreamSpec, folder: Path) -> Iterator[Pieces]:
-    """Give the tables of a stream and their rows; of a raw one a table made of it, for a while."""
+    """Give the tables of a stream and their rows; of a raw one those made of it, for a while."""
     if spec.form == "table":
         yield [(Path(path), rows) for path, rows in ((spec.path, spec.rows), *spec.more)]
         return
     with TemporaryDirectory(dir=folder) as made:
-        target = tables.Target(Path(made, "events.parquet"), spec.name)
-        _convert(spec, target)
-        yield [(target.path, None)]
+        found: Pieces = []
+        for path in (spec.path, *(path for path, _ in spec.more)):
+            target = tables.Target(Path(made, f"{len(found)}.parquet"), spec.name)
+            _convert(spec, Path(path), target)
+            found.append((target.path, None))
+        yield found
 
 
-def _convert(spec: StreamSpec, target: tables.Target) -> None:
+def _convert(spec: StreamSpec, path: Path, target: tables.Target) -> None:
     """Write a stream of a raw file as a table, widening its schema until all values fit."""
-    path, reader = Path(spec.path), TABLE_READERS[spec.form]
+    reader = TABLE_READERS[spec.form]
     claim = rawparts.claim_of(spec.form, path)
     options = rawparts.options_of(spec)
     own = rawparts.own_name(spec.form, path, spec.part, options)

@@ -11,10 +11,11 @@ from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record
 from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+from mmprep.sources.companions import companion_of, stem_of
 from mmprep.steps.base import Item
 from mmprep.steps.inputs import expand, size_of
 from mmprep.steps.instants import instant_ns
-from mmprep.steps.namevalue import pair
+from mmprep.steps.namevalue import located, pair
 from mmprep.steps.sessions import eventoption
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
@@ -52,15 +53,14 @@ def plan(config: Config) -> Plan:
         A file or a stream of it does not exist; a setting is none.
     """
     specs = {name: _file_spec(name, text) for name, text in streams_named(config).items()}
-    specs = with_clocks(specs, config)
+    specs, notes = _with_companions(with_clocks(specs, config))
     given = [eventoption.parse(text) for text in config.events]
     eventoption.check_names(given, specs)
     specs = eventoption.with_events(specs, given, eventoption.Given.raw)
     root = Path(config.root).absolute() if config.root else expand(input_paths(specs)).root
     item = session_item(config.session, specs, root)
-    return Plan(
-        root, (item,), {config.session: template(config.session, specs, root)}, media_root=root
-    )
+    templates = {config.session: template(config.session, specs, root)}
+    return Plan(root, (item,), templates, media_root=root, notes=notes)
 
 
 def input_paths(specs: Mapping[str, StreamSpec]) -> tuple[str, ...]:
@@ -87,9 +87,7 @@ def template(session: str, specs: Mapping[str, StreamSpec], root: Path) -> Recor
 
 
 def _file_spec(name: str, text: str) -> StreamSpec:
-    path, *settings = text.split(",")
-    path, _, part = path.partition("#")
-    given = dict(pair(setting, "--stream") for setting in settings)
+    path, part, given = located(text, "--stream")
     return file_spec(name, path, part, given)
 
 
@@ -176,11 +174,13 @@ def with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Strea
     found = dict(specs)
     for text in config.clock:
         name, value = _of_stream(text, "--clock", found)
-        path, _, unit = value.partition(",unit=")
+        path, _, given = located(value, "--clock")
+        if unknown := sorted(given.keys() - {"unit"}):
+            raise UsageError(f"{unknown[0]!r} is no setting of a clock log", where="--clock")
         if not files.is_file(path):
             raise UsageError("does not exist", where=path)
-        whole = str(Path(path).absolute())
-        found[name] = replace(found[name], clock=whole, clock_form="log", clock_unit=unit or None)
+        whole, unit = str(Path(path).absolute()), given.get("unit")
+        found[name] = replace(found[name], clock=whole, clock_form="log", clock_unit=unit)
     for text in config.start:
         name, value = _of_stream(text, "--start", found)
         found[name] = replace(found[name], start_ns=instant_ns(value, "--start"))
@@ -189,6 +189,19 @@ def with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Strea
         latency_ns = round(_signed(value, "--latency") * 10**6)
         found[name] = replace(found[name], latency_ns=latency_ns)
     return {name: _shared(spec, found.values()) for name, spec in found.items()}
+
+
+def _with_companions(
+    specs: Mapping[str, StreamSpec],
+) -> tuple[dict[str, StreamSpec], tuple[str, ...]]:
+    """Give streams without a clock log the one that lies beside their file, and say so."""
+    found, notes = dict(specs), []
+    for name, spec in specs.items():
+        log = companion_of(stem_of(spec.path)) if spec.clock is None else None
+        if log is not None and log != spec.path:
+            found[name] = replace(spec, clock=str(Path(log).absolute()))
+            notes.append(f"{name}: {Path(log).name} beside its file is its clock log")
+    return found, tuple(notes)
 
 
 def _shared(spec: StreamSpec, others: Iterable[StreamSpec]) -> StreamSpec:

@@ -316,9 +316,10 @@ def _from_raw(spec: StreamSpec, store: Store) -> Opened:
         if not spec.more
         else tables.join_streams(_in_turn(spec, map(_blocks, parts)), store)
     )
+    texts = stream.texts
     if spec.kind == "video":
         stream = _as_frames(stream)
-    return Opened(spec, _kept(stream, spec))
+    return Opened(spec, _kept(stream, spec), texts=texts)
 
 
 def _from_video(spec: StreamSpec, store: Store) -> Opened:
