@@ -90,3 +90,11 @@ def test_shifting_all_stamps_shifts_all_times_and_nothing_else(tmp_path):
             np.testing.assert_array_equal(here[k][name], there[k][name])
     bounds = [[r.bound_s for r in read_manifest(out / "manifest.jsonl")] for out in found.values()]
     assert bounds[0] == bounds[1]
+
+
+def test_what_lies_between_two_resets_without_an_exchange_is_masked(tmp_path):
+    resets = ((141.4, -0.05), (145.1, 0.09))
+    made = truth.session(Clock(resets=resets), path={"interval_s": 10.0}, duration_s=300)
+    found = judged(tmp_path, made)
+    assert np.all(found.worst_s <= found.bound_s)
+    assert 3 <= found.n_lost <= 6

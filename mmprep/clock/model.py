@@ -20,10 +20,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmprep.clock.jumps import Placed, place, target_span
 from mmprep.errors import ClockError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, pieces
 
-RARE = 0.01  # share of stamps that may be glitches
 BOUND_SIGMAS = 3.5  # the bound in standard deviations of the smoothed offset
 
 _N = TypeVar("_N", np.int64, np.float64)
@@ -184,15 +184,19 @@ class ClockModel:
         [shape=(n,), int64]
             Indices into `segments`, never decreasing.
         """
-        number = np.zeros(stamps_ns.size, dtype=np.int64)
-        begin = 0
-        for before in range(len(self.segments) - 1):
-            if begin == stamps_ns.size:
-                break
-            pair = (self.segments[before], self.segments[before + 1])
-            begin += _first_after_jump(pair, stamps_ns[begin:])
-            number[begin:] = before + 1
-        return number
+        return self.place_in_order(stamps_ns).segment
+
+    def place_in_order(self, stamps_ns: IntArray) -> Placed:
+        """Find the segments as `locate_in_order` does, and say which are sure.
+
+        Returns
+        -------
+        Placed
+            `segment` [shape=(n,), int64] and `is_sure` [shape=(n,), bool]. Near a jump that is
+            hardly larger than the scatter of stamps, or that no fix tells from the next, some are
+            not: how far their times are off nothing bounds.
+        """
+        return place(self.segments, stamps_ns)
 
     def apply(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> IntArray:
         """Map device time to session time.
@@ -219,7 +223,7 @@ class ClockModel:
     def invert(self, times_ns: IntArray, *, segment: IntArray | None = None) -> IntArray:
         """Map session time to device time; agrees with `apply` to 1 ns."""
         if segment is None:
-            segment = _nearest([_target_span(part) for part in self.segments], times_ns)
+            segment = _nearest([target_span(part) for part in self.segments], times_ns)
         return self._by_segment(segment, times_ns, Segment.invert)
 
     def bound_at_s(self, stamps_ns: IntArray, *, segment: IntArray | None = None) -> FloatArray:
@@ -266,7 +270,7 @@ class ClockModel:
             return stamps_ns
         jumps_ns = [0]
         for before, after in pairwise(self.segments):
-            ends_ns = _target_span(before)[1], _target_span(after)[0]
+            ends_ns = target_span(before)[1], target_span(after)[0]
             middle_ns = np.array([sum(ends_ns) // 2])
             jumps_ns.append(int(after.invert(middle_ns)[0] - before.invert(middle_ns)[0]))
         return np.asarray(stamps_ns - np.cumsum(jumps_ns)[segment])
@@ -308,51 +312,6 @@ def _nearest(spans: Sequence[tuple[int, int]], values_ns: IntArray) -> IntArray:
 
 def _seconds(difference_ns: IntArray) -> FloatArray:
     return np.asarray(difference_ns, dtype=np.float64) / NS_PER_S
-
-
-def _target_span(segment: Segment) -> tuple[int, int]:
-    begin, end = segment.apply(np.array([segment.begin_ns, segment.end_ns]))
-    return int(begin), int(end)
-
-
-def _first_after_jump(pair: tuple[Segment, Segment], stamps_ns: IntArray) -> int:
-    """Find the first stamp of the second segment; len(stamps_ns) if there is none.
-
-    Of all places that both maps allow, the one is chosen after which the mapped stamps depart
-    least from an even spacing: sum |step - period| over all steps, where only the step over the
-    jump differs between the places. The recording may also lie on one side of the jump, which
-    costs nothing where it is possible.
-    """
-    before, after = pair
-    low_ns, high_ns = _target_span(before)[1], _target_span(after)[0]
-    old, new = before.apply(stamps_ns), after.apply(stamps_ns)
-    step = np.diff(stamps_ns)
-    period = int(np.median(step)) if step.size else 0
-    jump = abs(int(after.source_ns[0] - before.source_ns[-1]) - (high_ns - low_ns))
-    too_late, too_early = old > high_ns + abs(period), new < low_ns - abs(period)
-    cost = _unevenness(new[1:] - old[:-1] - period, np.diff(old) - period, jump)
-    cost[too_late[:-1] | too_early[1:]] = np.inf
-    best = int(np.argmin(cost)) + 1 if cost.size else 0
-    may_be_before, may_be_after = np.mean(too_late) < RARE, np.mean(too_early) < RARE
-    if cost.size and (cost[best - 1] < 0 or not (may_be_before or may_be_after)):
-        return best
-    if may_be_before and may_be_after:
-        return 0 if _share(after, stamps_ns) > _share(before, stamps_ns) else stamps_ns.size
-    return stamps_ns.size if may_be_before else 0
-
-
-def _unevenness(bridged_ns: IntArray, plain_ns: IntArray, jump_ns: int) -> FloatArray:
-    """Say what a jump at each step costs against none, ns; ties go to the step of its size.
-
-    Departures beyond four times the jump are gaps or glitches, larger or smaller ones alike.
-    """
-    bridged, plain = (np.minimum(np.abs(d), 4 * jump_ns) for d in (bridged_ns, plain_ns))
-    tie = np.minimum(bridged, jump_ns) - np.minimum(plain, jump_ns)
-    return np.asarray((bridged - plain) + 0.01 * tie, dtype=np.float64)
-
-
-def _share(segment: Segment, stamps_ns: IntArray) -> float:
-    return float(np.mean((stamps_ns >= segment.begin_ns) & (stamps_ns <= segment.end_ns)))
 
 
 def _segment_to_json(segment: Segment) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from mmprep.errors import ClockError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
 
 MIN_FIXES = 3  # of a segment beside others
+MIN_EXCHANGES = 2  # their round trips tell which are off
+USUAL = 10.0  # times the median radius that fixes may have
+USUAL_EXCESS = 4.0  # of exchanges: what has more weighs little, and hides a jump as large
 JUMP_S = 1e-3  # smaller steps are followed by the smoother
 WANDER = 100e-6  # s/s, change of the rate that is no jump
 MAX_DRIFT = 0.05  # s/s; beyond, one of the two columns is no clock or has another unit
@@ -27,6 +30,11 @@ class Points(NamedTuple):
     sigma_s: FloatArray
     radius_s: FloatArray
     excess_s: FloatArray
+
+    @property
+    def has_round_trips(self) -> bool:
+        """Whether these are exchanges, of which each tells how far it may be off."""
+        return bool(self.excess_s.any())
 
     def at(self, chosen: IntArray | BoolArray) -> Points:
         """Give the fixes of an index or mask."""
@@ -76,23 +84,39 @@ def segment_numbers(points: Points, slope: float | None = None) -> IntArray:
         plain = points.at(good)
         number[good] = np.cumsum(_jumps(plain, median_slope(plain) if slope is None else slope))
         sizes = np.bincount(number[good])
-        if sizes.size == 1 or sizes.min() >= MIN_FIXES:
+        few = sizes < _least_sizes(points, sizes.size)
+        if sizes.size == 1 or not few.any():
             return number
         # The smallest first: what it cut apart may belong together without it.
-        good &= number != int(np.argmin(sizes))
+        good &= number != int(np.argmin(np.where(few, sizes, sizes.max() + 1)))
+
+
+def _least_sizes(points: Points, n_segments: int) -> IntArray:
+    """Say how many fixes make a segment; (n_segments,).
+
+    An exchange with a usual round trip that is off shows a jump, or is a broken one if the next
+    is not. There may be no next one at the ends.
+    """
+    if not points.has_round_trips:
+        return np.full(n_segments, MIN_FIXES)
+    least = np.full(n_segments, MIN_EXCHANGES)
+    least[[0, -1]] = 1
+    return least
 
 
 def _is_plain(points: Points, slope: float) -> BoolArray:
-    """Tell fixes near the median of their neighbours, and of usual delay, from outliers."""
+    """Tell fixes of usual delay, and without one those near their neighbours, from outliers."""
+    usual = float(np.median(points.radius_s))
+    if points.has_round_trips:
+        return np.asarray(points.radius_s <= USUAL_EXCESS * usual)
+    plain = points.radius_s <= USUAL * usual
     offset_s = offsets_s(points.source_ns, points.target_ns)
     offset_s = offset_s - slope * seconds(points.target_ns - points.target_ns[0])
-    plain = points.radius_s <= 10 * np.median(points.radius_s)
     if offset_s.size < 7:
         return plain
     windows = np.lib.stride_tricks.sliding_window_view(offset_s, 7)
     around_s = np.pad(np.median(windows, axis=1), 3, mode="edge")
-    radius_s = points.radius_s + np.median(points.radius_s) + JUMP_S / 2
-    return plain & (np.abs(offset_s - around_s) <= radius_s)
+    return plain & (np.abs(offset_s - around_s) <= points.radius_s + usual + JUMP_S / 2)
 
 
 def _jumps(points: Points, slope: float) -> BoolArray:

@@ -446,6 +446,9 @@ class Clocked:
     def _row_times(self, stream: Stream) -> tuple[IntArray, IntArray]:
         """Put each row on the session clock; those without a time are unreadable.
 
+        So are rows at a jump that may lie on either side of it, but events: one that is off by a
+        small jump says more than none.
+
         Returns
         -------
         session_ns, own_ns : [shape=(n,), int64, ns]
@@ -457,9 +460,11 @@ class Clocked:
             return times, times
         known = stream.stamps_ns != tables.NULL_STAMP_NS
         stamps = stream.stamps_ns if known.all() else stream.stamps_ns[known]
-        segment = self.model.locate_in_order(stamps)
-        session = self._from_master(self.model.apply(stamps, segment=segment))
-        own = self.model.without_jumps(stamps, segment=segment)
+        placed = self.model.place_in_order(stamps)
+        session = self._from_master(self.model.apply(stamps, segment=placed.segment))
+        own = self.model.without_jumps(stamps, segment=placed.segment)
+        if stream.kind != "events" and not placed.is_sure.all():
+            session[~placed.is_sure] = align.UNREADABLE
         return _spread(session, known), _spread(own, known)
 
     def _doubt(self, session_ns: IntArray) -> align.Doubt | None:
