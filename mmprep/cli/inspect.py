@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from mmprep.cli import output
-from mmprep.errors import MmprepError
+from mmprep.errors import MmprepError, UsageError
 
 
 @click.command("inspect")
@@ -22,11 +23,22 @@ from mmprep.errors import MmprepError
     help="The unit of the times; iso is dates as 2024-05-01T10:00:00.",
 )
 @click.option("--rate", metavar="HZ", help="Rows a second, where no column says when.")
+@click.option(
+    "--sessions",
+    "drafts",
+    is_flag=True,
+    help="Draft the table of sessions of the folders FILE..., for `convert --sessions`: files that"
+    " were recorded together in a row, ? where a person must decide.",
+)
+@click.option("-o", "--output", metavar="TSV", help="Where --sessions writes its table.")
 def command(files: tuple[str, ...], **given: Any) -> None:
     """Say what is in a file, a member of an archive or a data set: declared and measured.
 
     Of several files all are shown; it fails at the end if one could not be.
     """
+    if given["drafts"] or given["output"]:
+        _draft(files, given["output"], drafts=given["drafts"])
+        return
     from mmprep.steps import inspect
 
     options = inspect.text_options(given["time"], given["time_unit"], given["rate"])
@@ -40,6 +52,18 @@ def command(files: tuple[str, ...], **given: Any) -> None:
             click.echo("\n".join(lines(inspect.inspect(name, options))))
 
     _each(files, show)
+
+
+def _draft(folders: Sequence[str], path: str | None, *, drafts: bool) -> None:
+    """Write a table of sessions, and say how far a person is needed."""
+    from mmprep.steps.study import drafting
+
+    if not drafts or path is None:
+        raise UsageError("--sessions and -o go together", hint="inspect --sessions RAW -o FILE.tsv")
+    found = drafting.draft(folders, Path(path), lambda text: output.print_line(f"mmprep: {text}"))
+    click.echo(path)
+    said = f"{found.n_open} cells begin with ? and wait for you" if found.n_open else "no ? is left"
+    output.print_line(f"mmprep: {path}: {found.n_sessions} sessions; {said}")
 
 
 def _each(names: Sequence[str], show: Callable[[str], None]) -> None:

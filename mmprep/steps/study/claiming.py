@@ -112,7 +112,7 @@ def _taken(
 ) -> Iterator[Claimed]:
     """Give the claims with the streams that are wanted of them, under the names of the columns."""
     chosen: dict[int, dict[str, _Wanted]] = {}
-    known = [_streams(one, root, options) for one in claims]
+    known = [streams_of(one, root, options) for one in claims]
     for one in wanted:
         number, own = _found(one, claims, known, root)
         doubled = chosen.setdefault(number, {}).setdefault(own, one)
@@ -148,7 +148,7 @@ def _is_main(wanted: list[_Wanted]) -> bool:
     return any(one.source.part is None for one in wanted)
 
 
-def _streams(one: Claimed, root: Path, options: TextOptions) -> tuple[str, ...]:
+def streams_of(one: Claimed, root: Path, options: TextOptions) -> tuple[str, ...]:
     """Give the reader's names of an item's streams."""
     if not one.is_table:
         return _MEDIA if one.is_video else ("audio",)
@@ -216,19 +216,26 @@ def find(given: Given, source: Source, inputs: Inputs) -> Found:
     """
     options, one = TextOptions(tz=given.tz), _Wanted(given, source, 0)
     claims = _claims_of(source.path, inputs)
-    known = [_streams(claim, inputs.root, options) for claim in claims]
+    known = [streams_of(claim, inputs.root, options) for claim in claims]
     number, own = _found(one, claims, known, inputs.root)
     claim, names = claims[number], known[number]
     clock = inputs.path(claim.clock) if claim.clock is not None else None
     if not claim.is_table:
         return Found(source.path, source.part, clock)
-    if len(claim.claim.files) == 1:
-        return Found(inputs.path(claim.claim.files[0]), own if len(names) > 1 else None, clock)
-    for name in claim.claim.files:
-        alone = _claims_of(inputs.path(name), inputs)[0]
-        if own in _streams(alone, inputs.root, options):
-            return Found(inputs.path(name), own, clock)
-    return Found(source.path, source.part, clock)
+    path = file_of(claim, own, inputs, options)
+    return Found(path, own if len(names) > 1 else None, clock)
+
+
+def file_of(claim: Claimed, own: str, inputs: Inputs, options: TextOptions) -> str:
+    """Give the path of the file that holds a stream of an item."""
+    paths = [inputs.path(name) for name in claim.claim.files]
+    if claim.claim.id_path and files.is_file(inputs.path(claim.claim.id_path)):
+        return inputs.path(claim.claim.id_path)
+    for path in paths if len(paths) > 1 else ():
+        alone = _claims_of(path, inputs)[0]
+        if own in streams_of(alone, inputs.root, options):
+            return path
+    return paths[0]
 
 
 def _below(path: str | None, root: Path) -> str | None:
