@@ -59,9 +59,17 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a stream keeps its own stamps."""
+    """Why a stream keeps its own stamps.
+
+    Parameters
+    ----------
+    reason : str
+    drifts : bool
+        Stamps may be late by what changes slowly, which their intervals don't show.
+    """
 
     reason: str
+    drifts: bool = False
 
 
 def dejitter(
@@ -100,18 +108,18 @@ def dejitter(
         Of the map that gave the stamps.
     """
     if stamps_s.size < MIN_ROWS:
-        return Refusal(f"{stamps_s.size} rows are too few for a line")
+        return Refusal(f"{stamps_s.size} rows are too few for a line", drifts=True)
     if not period_s > 0:
-        return Refusal("no period can be measured")
+        return Refusal("no period can be measured", drifts=True)
     if nominal_s is not None and median_of(some_steps(stamps_s)) < period_s / 2:
         period_s = nominal_s  # bursts say little about the period
     counted = count(stamps_s, period_s, step_s=step_s, skips=skips)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:
-        return Refusal(why)
+        return Refusal(why, drifts=_walks(stamps_s, counted))
     laid = lay(stamps_s, counted, step_s=step_s, resets=resets, drift_s=drift_s, doubt=doubt)
     why = _unsafe(laid, stamps_s, counted, max_move_s)
-    return Refusal(why) if why else _smooth(laid, counted)
+    return Refusal(why, drifts=True) if why else _smooth(laid, counted)
 
 
 def _smooth(laid: Laid, counted: Counted) -> Smooth:
@@ -168,14 +176,18 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
     level = level_of(stamps, counted)
     if counted.scatter_s <= SCATTERED * period and _share_alike(level, counted) < 0.9:
         return "intervals differ too much"
+    return "stamps walk away from any line" if _walks(stamps, counted) else None
+
+
+def _walks(stamps: FloatArray, counted: Counted) -> bool:
+    """Say whether stamps walk away from any line."""
+    level = level_of(stamps, counted)
     together = max(counted.packet, counted.chunk)
     near, far = 16 * together, min(1024 * together, max(level.size // 4, 1))
     if far <= near:
-        return None
+        return False
     small, large = (_spread(some_steps(level, lag)) for lag in (near, far))
-    if large > 2.0 * small + 0.1 * period:
-        return "stamps walk away from any line"
-    return None
+    return large > 2.0 * small + 0.1 * counted.period_s
 
 
 def _share_alike(level: FloatArray, counted: Counted) -> float:

@@ -46,6 +46,8 @@ EDGE_SLACK_S = 1e-6
 EDGE_SLACK_PERIODS = 0.02
 MAX_MOVE_S = 1.0
 _DISBELIEF = 1.5
+_ALMOST_ALL = 0.9999
+_MAD = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,9 @@ class Repairs:
         `mean`, `envelope`, `cut` or `none`.
     moved_p99_s, moved_max_s : float
         How far stamps moved, of all kept rows.
+    jitter_s : float, optional
+        Of stamps that stay as they came: what they may be off by, as they vary from sample to
+        sample; None where that doesn't tell. 0 where `sigma_s` tells, or samples lie evenly.
     n_shifted, n_late, n_lost : int
         Rows whose jumped stamp was put back, rows sorted in, samples that never came.
     n_stretches, n_wandering : int
@@ -89,6 +94,7 @@ class Repairs:
     estimate: str = "none"
     moved_p99_s: float = 0.0
     moved_max_s: float = 0.0
+    jitter_s: float | None = 0.0
     n_shifted: int = 0
     n_late: int = 0
     n_lost: int = 0
@@ -458,12 +464,29 @@ def _as_stamped(stream: Stream, placed: order.Order, refusal: Refusal) -> Repair
         stream,
         kept,
         seconds,
-        Repairs(reason=refusal.reason),
+        Repairs(
+            reason=refusal.reason,
+            jitter_s=None if refusal.drifts else _jitter(seconds, gap_s),
+        ),
         period_s=period_s,
         gap_s=gap_s,
         effective_rate_hz=float(1 / inside.mean()) if is_known else float("nan"),
         is_regular=is_even,
     )
+
+
+def _jitter(seconds: FloatArray, gap_s: float) -> float | None:
+    """Bound what stamps are off by, by how far each lies from the middle of its neighbours.
+
+    That is more than their jitter where they are irregular in truth, too. What all but one in
+    10 000 keep within, and a standard deviation for the neighbours' own part; None of few rows.
+    """
+    step = np.diff(seconds)
+    inside = step[1:] + step[:-1] <= 2 * gap_s  # one late by more than a gap lies in none
+    off = np.abs(step[1:] - step[:-1])[inside] / 2
+    if off.size < MIN_ROWS - 2:
+        return None
+    return float(np.quantile(off, _ALMOST_ALL) + _MAD * np.median(off))
 
 
 def _are_even(intervals: FloatArray) -> bool:

@@ -79,16 +79,23 @@ class Modality:
     def bound_at_s(self, session_ns: IntArray) -> FloatArray | None:
         """Bound the error of sample times at session times; None without evidence of the clock.
 
-        Of stamps that keep their jitter it is the clock's error alone, of others also what is
+        Of stamps that keep their jitter it is the clock's error and the jitter, of others what is
         unsure about where the samples lie.
         """
-        bound = self.clocked.bound_at_s(session_ns)
-        if bound is None:
+        bound, jitter_s = self.clocked.bound_at_s(session_ns), self.jitter_s
+        if bound is None or jitter_s is None:
             return None
         sigma_s = self.repaired.sigma_at_s(session_ns)
         if sigma_s is None:
-            return np.asarray(bound + self.clocked.stamp_bound_s)
+            return np.asarray(bound + jitter_s)
         return np.where(np.isfinite(bound), clock.BOUND_SIGMAS * sigma_s, bound)
+
+    @property
+    def jitter_s(self) -> float | None:
+        """What stamps that keep their jitter are off by; None where nothing tells."""
+        if self.clocked.logged is not None:
+            return self.clocked.stamp_bound_s
+        return self.repaired.repairs.jitter_s
 
     @property
     def row_bytes(self) -> int:

@@ -176,6 +176,9 @@ def _unproved(chosen: list[Modality]) -> list[str]:
         "one fix alone for {}: how fast it runs is not known, bound null": [
             m.name for m in chosen if m.clocked.model.n_fixes == 1 and m.clocked.shared is None
         ],
+        "how late the stamps of {} are does not show in them, bound null": [
+            m.name for m in chosen if m.clocked.master is not None and m.jitter_s is None
+        ],
     }
     return [note.format(", ".join(names)) for note, names in told.items() if names]
 
