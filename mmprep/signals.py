@@ -1,4 +1,4 @@
-"""Signal: an array, its time axis, its channels and their units."""
+"""Signal: an array, its time axis, its channels and their units; filters by their frequencies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep.errors import DataError
+from mmprep.errors import DataError, UsageError
 from mmprep.rows import Rows
-from mmprep.timebase import IntArray, TimeAxis
+from mmprep.timebase import FloatArray, IntArray, TimeAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +123,68 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.name!r}, shape={self.data.shape}, kind={self.kind!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Which frequencies of a signal stay.
+
+    Parameters
+    ----------
+    low_hz, high_hz : float, optional
+        The edges of the pass-band.
+    notch_hz : float, optional
+        A frequency that is taken out, as that of the mains.
+    """
+
+    low_hz: float | None = None
+    high_hz: float | None = None
+    notch_hz: float | None = None
+
+    def kernel(self, rate_hz: float, where: str) -> FloatArray:
+        """Design the zero-phase FIR filter, as MNE does by default.
+
+        Returns
+        -------
+        [shape=(n_taps,), float64]
+            Symmetric, n_taps odd. Band and notch in one are their convolution.
+
+        Raises
+        ------
+        UsageError
+            A frequency is not below half of the rate.
+
+        References
+        ----------
+        `mne.filter.create_filter`: a Hamming window, transitions of a quarter of the edge, 2 Hz at
+        least; `mne.filter.notch_filter`: 1/200 of the frequency wide, transitions of 0.5 Hz.
+        """
+        highest = max(hz for hz in (self.low_hz, self.high_hz, self.notch_hz) if hz is not None)
+        if highest >= rate_hz / 2:
+            raise UsageError(
+                f"{highest:g} Hz is not below {rate_hz / 2:g} Hz, half of its rate",
+                where=where,
+                hint="filters work at the native rate of a stream",
+            )
+        from mne.filter import create_filter
+
+        kernels: list[FloatArray] = []
+        if self.low_hz is not None or self.high_hz is not None:
+            kernels.append(create_filter(None, rate_hz, self.low_hz, self.high_hz, verbose=False))
+        if self.notch_hz is not None:
+            edge = self.notch_hz / 400 + 0.5
+            kernels.append(
+                create_filter(
+                    None,
+                    rate_hz,
+                    self.notch_hz + edge,
+                    self.notch_hz - edge,
+                    l_trans_bandwidth=0.5,
+                    h_trans_bandwidth=0.5,
+                    verbose=False,
+                )
+            )
+        first, *rest = kernels
+        for other in rest:
+            first = np.convolve(first, other)
+        return np.asarray(first, dtype=np.float64)

@@ -3,6 +3,7 @@
 Pure: streams and times in, arrays and counts out. The parts, in the order of use:
 
     repair          Stream + session times -> Repaired      (`order`, `dejitter`, `repaired`)
+    treated         Repaired, filter and reference -> Repaired  (`filtering`)
     plan_windows    coverages, rates -> WindowPlan          (`windows`)
     resample        Repaired + times -> Aligned             (`methods`, `sinc`, `cubic`, `axis`)
     keep_windows    valid masks -> the windows that stay    (`windows`)
@@ -19,6 +20,7 @@ from __future__ import annotations
 from mmprep.align.drops import Drops, find_drops
 from mmprep.align.evenly import Doubt
 from mmprep.align.events import PlacedEvents, place_events
+from mmprep.align.filtering import Treatment, treated
 from mmprep.align.framelog import NO_TIME, Logged, read_log
 from mmprep.align.ledger import Accounting, Ledger
 from mmprep.align.methods import METHODS, Aligned, default_method, resample
@@ -51,6 +53,7 @@ __all__ = [
     "PlacedEvents",
     "Repaired",
     "Repairs",
+    "Treatment",
     "WindowPlan",
     "covered",
     "default_method",
@@ -64,5 +67,6 @@ __all__ = [
     "regular_data",
     "repair",
     "resample",
+    "treated",
     "usable",
 ]

@@ -102,6 +102,19 @@ _windows = options.chain(
         metavar="NAME=hold|nearest|linear|cubic|sinc",
         help="How values are taken.  [default: sinc; cubic below 20 Hz; nearest for video]",
     ),
+    click.option(
+        "--filter",
+        multiple=True,
+        metavar="NAME=LOW-HIGH[,notch=HZ]",
+        help="Filter a stream at its own rate before windows are cut: MNE's zero-phase FIR, in Hz;"
+        " LOW- and -HIGH alone, too. Half a kernel at the ends of each gap-free stretch is masked.",
+    ),
+    click.option(
+        "--reref",
+        multiple=True,
+        metavar="NAME=average|CH,...",
+        help="Take the mean of all channels, or of some, off each channel, before the filter.",
+    ),
     section="Windows and values",
 )
 _frames = options.chain(

@@ -108,7 +108,12 @@ def _memory(item: Item) -> int:
 def _check_names(plan: Plan, wish: Mapping[str, Any]) -> None:
     """Refuse options that name a stream which no session has."""
     known = {spec["name"] for item in plan.items for spec in item.spec["streams"]}
-    asked = {"--rates": wish["rates"], "--method": wish["methods"]}
+    asked = {
+        "--rates": wish["rates"],
+        "--method": wish["methods"],
+        "--filter": wish["filters"],
+        "--reref": wish["references"],
+    }
     if wish["session_clock"]:
         asked["--session-clock"] = {wish["session_clock"]: ""}
     if wish["frames"] and not any(

@@ -9,6 +9,7 @@ from typing import Any
 
 from mmprep.errors import UsageError
 from mmprep.steps.namevalue import pair
+from mmprep.steps.sessions import treatments
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate, rate_text
 
@@ -38,6 +39,8 @@ class Config:
     tolerance: float | None = None
     min_valid: float = 0.0
     method: tuple[str, ...] = ()
+    filter: tuple[str, ...] = ()
+    reref: tuple[str, ...] = ()
     frames: str | None = None
     gray: bool = False
     fit: str = "cover"
@@ -80,6 +83,8 @@ class Config:
             "tolerance_s": None if self.tolerance is None else self.tolerance / 1000,
             "min_valid": self.min_valid,
             "methods": dict(sorted(pair(text, "--method") for text in self.method)),
+            "filters": dict(sorted(treatments.filters(self.filter).items())),
+            "references": dict(sorted(treatments.references(self.reref).items())),
             "frames": _frame_size(self.frames) if self.frames else None,
             "gray": self.gray,
             "fit": self.fit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -33,6 +33,8 @@ class Wish:
     fit: str
     session_clock: str | None
     shard_size: int
+    filters: Mapping[str, Mapping[str, float | None]]
+    references: Mapping[str, Sequence[str]]
 
     def given_hz(self, name: str) -> Fraction | None:
         """Give the rate that was asked for of a stream."""
@@ -57,6 +59,8 @@ class Wish:
             fit=spec["fit"],
             session_clock=spec["session_clock"],
             shard_size=spec["shard_size"],
+            filters=spec["filters"],
+            references=spec["references"],
         )
 
 
@@ -70,6 +74,7 @@ class Modality:
     method: str
     ledger: align.Ledger
     pixels: Pixels | None = None
+    treatment: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:

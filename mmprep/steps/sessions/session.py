@@ -23,7 +23,7 @@ from mmprep.rows import Store
 from mmprep.steps.intake import films
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
-from mmprep.steps.sessions import sharedevents, streams, sync
+from mmprep.steps.sessions import sharedevents, streams, sync, treatments
 from mmprep.steps.sessions.eventtables import EventStream, TextColumns
 from mmprep.steps.sessions.modality import Modality, Wish
 from mmprep.steps.sessions.pixels import Pixels
@@ -58,7 +58,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     streams.check_related(on_clocks)
     notes = [f"{item.id}: {one}" for one in said]
     on_clocks, events = _parted(item, on_clocks, wish, notes)
-    chosen = [_modality(one, wish, notes) for one in on_clocks]
+    chosen = [_modality(one, wish, notes, store) for one in on_clocks]
     plan = align.plan_windows(
         [modality.repaired.coverage_ns for modality in chosen],
         {modality.name: modality.rate_hz for modality in chosen},
@@ -151,19 +151,21 @@ def _unfit(one: Clocked, wish: Wish) -> str | None:
     return None
 
 
-def _modality(one: Clocked, wish: Wish, notes: list[str]) -> Modality:
+def _modality(one: Clocked, wish: Wish, notes: list[str], store: Store) -> Modality:
     given = wish.given_hz(one.name)
     if one.opened.texts:
         notes.append(f"{one.name}: columns of text become a table: {', '.join(one.opened.texts)}")
     rate_hz = align.grid_rate(one.opened.nominal_hz, wish.window_s, given_hz=given)
     if given is None and rate_hz != one.opened.nominal_hz:
         notes.append(f"{one.name}: {float(one.opened.nominal_hz or 0):g} Hz becomes {rate_hz} Hz")
-    repaired = one.repaired()
+    repaired, treatment = treatments.treat(
+        one.repaired(), wish.filters.get(one.name), wish.references.get(one.name, ()), store
+    )
     method = wish.methods.get(one.name) or align.default_method(repaired, rate_hz)
     pixels = None
     if wish.frames is not None and repaired.kind == "video":
         pixels = Pixels.of(one, wish.frames, gray=wish.gray, fit=wish.fit)
-    return Modality(one, repaired, rate_hz, method, align.Ledger(repaired), pixels)
+    return Modality(one, repaired, rate_hz, method, align.Ledger(repaired), pixels, treatment)
 
 
 def _unproved(chosen: list[Modality]) -> list[str]:

@@ -51,6 +51,7 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "link": None if modality.clocked.link is None else modality.clocked.link.to_json(),
         "shared_events": modality.clocked.shared,
         "latency_s": modality.clocked.opened.spec.latency_ns / 1e9,
+        "filter": modality.treatment,
         "moved_p99_s": repaired.repairs.moved_p99_s,
         "moved_max_s": repaired.repairs.moved_max_s,
         "repairs": repairs,
