@@ -24,7 +24,7 @@ _ENGINE_KEYS = ("jobs", "engine", "timeout")
 # What workers load while the caller plans; the plans themselves load none of it.
 PRELOADS = {
     "convert": ("mmprep.steps.intake.texts", "mmprep.steps.intake.media"),
-    "mfcc": ("mmprep.steps.features.extract", "scipy.fft", "soundfile"),
+    "mfcc": ("mmprep.steps.features.extract", "soundfile"),
     "align": ("mmprep.steps.sessions.session",),
 }
 

@@ -122,6 +122,8 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run mmprep and exit with the code that its outcome has."""
+    # Workers compute. Here the threads that numpy starts would only spin beside them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(arguments))
 

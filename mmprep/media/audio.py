@@ -221,13 +221,13 @@ class _WavSource:
 class _SoundFileSource:
     """A file as libsndfile reads it."""
 
-    def __init__(self, path: MediaPath, header: Header) -> None:
+    def __init__(self, path: Path, header: Header) -> None:
         import soundfile
 
         self.n_errors, self.stamps = 0, Stamps()
         self._watched = files.Watched(path) if files.is_member(path) else None
         # Bytes: soundfile encodes a str strictly, and not every file name is UTF-8.
-        self._file = soundfile.SoundFile(self._watched or os.fsencode(Path(path).absolute()))
+        self._file = soundfile.SoundFile(self._watched or os.fsencode(path))
         # soundfile seeks after each block; DWVW cannot, and FLAC would decode again.
         self._file.seekable = lambda: False
         self.info = AudioInfo(
@@ -447,14 +447,15 @@ def _scaled(data: Samples) -> Samples:
 
 
 def _open(path: MediaPath, track: int) -> tuple[_Source, Header]:
-    header = read_header(checked(path))
+    absolute = checked(path)
+    header = read_header(absolute)
     if header.wav is not None and not track:
         return _WavSource(path, header, header.wav), header
     if header.plain:
         import soundfile
 
         try:
-            source = _SoundFileSource(path, header)
+            source = _SoundFileSource(absolute, header)
         except soundfile.LibsndfileError as error:
             return _second_try(path, header, track, error.error_string), header
         else:
@@ -564,6 +565,8 @@ class AudioReader:
     def breaks(self) -> tuple[tuple[int, float], ...]:
         """See `Audio.breaks`; so far, in rows of the blocks."""
         found = self._source.stamps.breaks(self.info.rate_hz)
+        if not found:
+            return ()
         scale = Fraction(self.rate_hz, self.info.rate_hz)
         return tuple((sample_index(row, scale), round(time_s, 9)) for row, time_s in found)
 

@@ -35,9 +35,11 @@ class Stamps:
 
     def breaks(self, rate_hz: int) -> list[tuple[int, float]]:
         """List the first sample behind each break and its time, s."""
+        if not self._row:  # most files have no stamps
+            return []
         row, lead_s = self._leads(rate_hz)
         found: list[tuple[int, float]] = []
-        level_s = float(lead_s[0]) if lead_s.size else 0.0
+        level_s = float(lead_s[0])
         for at in np.flatnonzero(np.diff(lead_s) >= BREAK_S) + 1:
             before, after = lead_s[max(at - LEVEL_STAMPS, 0) : at], lead_s[at : at + LEVEL_STAMPS]
             raised_s = float(np.median(after))
@@ -48,9 +50,9 @@ class Stamps:
 
     def error_s(self, rate_hz: int) -> float:
         """Give the largest distance of a stamp from where samples are counted to stand."""
-        row, lead_s = self._leads(rate_hz)
-        if not lead_s.size:
+        if not self._row:
             return 0.0
+        row, lead_s = self._leads(rate_hz)
         known = [(int(row[0]), float(lead_s[0] + row[0] / rate_hz)), *self.breaks(rate_hz)]
         first = np.array([row for row, _ in known])
         counted = np.array([time_s - row / rate_hz for row, time_s in known])

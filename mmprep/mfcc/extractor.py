@@ -35,6 +35,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import starmap
 from typing import Any, Protocol
 
@@ -121,12 +122,12 @@ class Extractor:
         self._first = recipe.n_mfcc - 1 if recipe.htk_compat else 0
         self._first_gain = np.float32(matrix[:, self._first].sum())
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """The number of columns."""
         return len(self.feature_names)
 
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the columns: `c0`, `mel0`, `energy`, `delta_c0`, `delta2_c0` and so on."""
         recipe = self.recipe
@@ -140,12 +141,12 @@ class Extractor:
         prefixes = ("", "delta_", "delta2_")[: recipe.delta + 1]
         return tuple(prefix + name for prefix in prefixes for name in names)
 
-    @property
+    @cached_property
     def hop_s(self) -> Fraction:
         """The time from row to row."""
         return self.n_hop / self.rate_hz
 
-    @property
+    @cached_property
     def offset_s(self) -> Fraction:
         """The time of row 0 after the first sample: the middle of its window."""
         return self._framing.middle / self.rate_hz

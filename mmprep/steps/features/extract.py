@@ -9,10 +9,12 @@ Rules
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,12 @@ def extract(job: Job) -> dict[str, Any]:
         }
 
 
+@lru_cache(maxsize=8)
+def _extractor(recipe: core.Recipe, rate_hz: Fraction, _thread: int) -> core.Extractor:
+    """Make an extractor once a process: tasks are many. It serves one thread at a time."""
+    return core.Extractor(recipe, rate_hz)
+
+
 class _Extractors:
     """The extractors of a task, one a rate, and who was the first to have it."""
 
@@ -77,10 +85,10 @@ class _Extractors:
 
     def at(self, rate_hz: Fraction, source: str) -> core.Extractor:
         """Give the extractor of a rate; mixed rates are refused."""
-        self._rates.setdefault(rate_hz, source)
-        check_rates(self._rates.items(), self._wanted_hz)
         if rate_hz not in self._known:
-            self._known[rate_hz] = core.Extractor(self._recipe, rate_hz)
+            self._rates[rate_hz] = source
+            check_rates(self._rates.items(), self._wanted_hz)
+            self._known[rate_hz] = _extractor(self._recipe, rate_hz, threading.get_ident())
         return self._known[rate_hz]
 
     def empty_bands(self) -> dict[str, int]:
