@@ -8,7 +8,9 @@ Rules
   *shifted* where the rows before and after leave exactly their room (a block of stamps
   200 000 s off), *late* where most of their own stamps fall into holes of the line (they are sorted
   in) or are *repeats* of the line's, else *corrupt*: their stamp can't be repaired.
-- Behind or before an interval over a day only the heavier side is the line.
+- An interval over a day is a pause where both sides are recordings of their own: a minute or more,
+  a twentieth of the rows of the heaviest, at most a month apart. Else only the heaviest side is the
+  line, and the rows of the others are corrupt: a clock was not set yet, stamps went astray.
 - Where stamps scatter by more than a tenth of a period, steps back by up to ten times the scatter
   are scatter: the row order stands. Chunks of rows that were stamped together scatter as one.
 - Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
@@ -42,9 +44,11 @@ from mmprep.timebase import (
 )
 
 DAY_NS = 86_400 * NS_PER_S
+MONTH_NS = 31 * DAY_NS
 UNREADABLE = np.iinfo(np.int64).min
 """The stamp of a row whose time could not be read (NaT)."""
 
+_OWN_NS, _OWN_SHARE = 60 * NS_PER_S, 0.05  # of a recording beyond a pause
 _SCATTERED = 0.1
 _SLACK = 10.0
 _FEW = 0.02  # of the rows: less is no habit of a sender
@@ -64,6 +68,8 @@ class Order:
         Their stamps; of shifted rows the repaired ones. Rising, apart from scatter.
     n_corrupt, n_duplicate, n_shifted, n_late : int
         Rows without a usable stamp, repeats, rows moved back into line, rows sorted in.
+    n_far : int
+        Those without a usable stamp that lie over a day from all others.
     in_packets : bool
         Equal stamps stand for several samples each.
     """
@@ -75,6 +81,7 @@ class Order:
     n_shifted: int
     n_late: int
     in_packets: bool
+    n_far: int = 0
 
     @property
     def rows(self) -> IntArray:
@@ -120,6 +127,7 @@ def in_order(
         n_duplicate=int(keep.size - keep.sum()),
         n_shifted=straight.n_shifted,
         n_late=straight.n_late,
+        n_far=straight.n_far,
         in_packets=in_packets,
     )
 
@@ -159,6 +167,7 @@ class _Straight:
     stamps_ns: IntArray
     n_shifted: int = 0
     n_late: int = 0
+    n_far: int = 0
 
 
 def _straighten(stamps: IntArray, period: float) -> _Straight:
@@ -191,9 +200,14 @@ def _straighten(stamps: IntArray, period: float) -> _Straight:
     if placed.all() and not n_late:
         return _Straight(None, fixed, n_shifted)
     rows = np.flatnonzero(placed)
+    n_far = int(np.sum(_far_from(fixed[rows], fixed[~placed])))
     if n_late:
         rows = rows[np.argsort(fixed[rows], kind="stable")]
-    return _Straight(rows, fixed[rows], n_shifted, n_late)
+    return _Straight(rows, fixed[rows], n_shifted, n_late, n_far)
+
+
+def _far_from(line: IntArray, others: IntArray) -> BoolArray:
+    return np.asarray((others < line.min() - DAY_NS) | (others > line.max() + DAY_NS))
 
 
 def _slack(stamps: IntArray, period: float) -> int:
@@ -257,12 +271,26 @@ def _heaviest_chain(first: list[int], last: list[int], weight: list[int], slack:
 def _heaviest_side(
     chain: list[int], first: IntArray, last: IntArray, weight: IntArray
 ) -> list[int]:
-    """Cut the chain at intervals over a day and take the part with most rows."""
+    """Cut the chain at intervals over a day; take the part with most rows and those related."""
     pieces = np.array(chain)
     cut = np.flatnonzero(first[pieces[1:]] - last[pieces[:-1]] > DAY_NS) + 1
     parts = np.split(pieces, cut)
-    best = max(parts, key=lambda part: int(weight[part].sum()))
-    return [int(piece) for piece in best]
+    rows = [int(weight[part].sum()) for part in parts]
+    best = rows.index(max(rows))
+
+    def is_related(part: int, beside: int) -> bool:
+        early, late = sorted((part, beside))
+        apart_ns = first[parts[late][0]] - last[parts[early][-1]]
+        lasts_ns = last[parts[part][-1]] - first[parts[part][0]]
+        is_own = lasts_ns >= _OWN_NS and rows[part] >= _OWN_SHARE * rows[best]
+        return bool(is_own and apart_ns <= MONTH_NS)
+
+    low, high = best, best + 1
+    while low and is_related(low - 1, low):
+        low -= 1
+    while high < len(parts) and is_related(high, high - 1):
+        high += 1
+    return [int(piece) for part in parts[low:high] for piece in part]
 
 
 def _blocks(stamps: IntArray, on_line: BoolArray, slack: int) -> Iterator[tuple[int, int]]:

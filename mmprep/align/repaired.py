@@ -83,6 +83,8 @@ class Repairs:
         sample; None where that doesn't tell. 0 where `sigma_s` tells, or samples lie evenly.
     n_shifted, n_late, n_lost : int
         Rows whose jumped stamp was put back, rows sorted in, samples that never came.
+    n_far : int
+        Rows left out because they lie over a day from all others.
     n_stretches, n_wandering : int
         See `dejitter`.
     in_packets : bool
@@ -98,6 +100,7 @@ class Repairs:
     n_shifted: int = 0
     n_late: int = 0
     n_lost: int = 0
+    n_far: int = 0
     n_stretches: int = 0
     n_wandering: int = 0
     in_packets: bool = False
@@ -529,6 +532,7 @@ def _built(
             repairs,
             n_shifted=placed.n_shifted,
             n_late=placed.n_late,
+            n_far=placed.n_far,
             in_packets=placed.in_packets,
             intervals=_histogram(placed.stamps_ns, period_s),
         ),

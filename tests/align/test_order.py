@@ -66,6 +66,34 @@ def test_order_rejects_a_first_block_of_an_unset_clock():
     assert placed.rows.tolist() == list(range(30, 1000))
 
 
+def parts_apart(*n_rows, pause_ns):
+    stamps = even(sum(n_rows))
+    for row in np.cumsum(n_rows)[:-1]:
+        stamps[row:] += pause_ns
+    return stamps
+
+
+@pytest.mark.parametrize("n_rows", [(20_000, 30_000), (90_000, 16_000), (16_000, 20_000, 16_000)])
+def test_order_keeps_recordings_on_both_sides_of_days(n_rows):
+    stamps = parts_apart(*n_rows, pause_ns=3 * DAY_NS)
+    placed = in_order(stamps, period_ns=P)
+    assert (placed.n_corrupt, placed.n_far) == (0, 0)
+    assert placed.stamps_ns.tolist() == stamps.tolist()
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "days", "n_far"),
+    [
+        ((20_000, 30_000), 32, 20_000),  # a clock that was set
+        ((14_000, 30_000), 3, 14_000),  # less than a minute
+        ((400_000, 16_000), 3, 16_000),  # a little of the rows
+    ],
+)
+def test_order_counts_what_lies_days_away_and_is_no_recording(n_rows, days, n_far):
+    placed = in_order(parts_apart(*n_rows, pause_ns=days * DAY_NS), period_ns=P)
+    assert (placed.n_corrupt, placed.n_far) == (n_far, n_far)
+
+
 def test_order_keeps_an_hour_of_silence():
     stamps = even(1000)
     stamps[500:] += 3600 * 10**9

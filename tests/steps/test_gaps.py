@@ -89,3 +89,29 @@ def test_lost_packets_of_openbci_are_masked_and_listed(tmp_path):
     np.testing.assert_allclose(sync["gaps_s"], [[1.996, 2.04], [4.0, 4.008]], atol=1e-5)
     np.testing.assert_allclose(values[valid], np.flatnonzero(valid) + 0.5, atol=0.5)
     assert sync["repairs"]["n_lost"] == 11
+
+
+def _record(path, spans_s):
+    rows = (
+        f"{at_s:.2f}\t{at_s % 100:.2f}\n" for span in spans_s for at_s in np.arange(*span, 0.25)
+    )
+    path.write_text("time\tx\n" + "".join(rows))
+    return path
+
+
+def test_pause_of_days_is_a_gap_and_said(tmp_path, mmprep):
+    path = _record(tmp_path / "x.tsv", [(0, 90), (3 * 86_400, 3 * 86_400 + 70)])
+    more = ("--on-gap", "drop", "-o", tmp_path / "out", "--engine", "serial")
+    done = mmprep("align", "--stream", f"x={path}", *more)
+    assert "x: a pause of 3.0 days is a gap" in done.err
+    sync = json.loads((tmp_path / "out/sync/session.json").read_text())["streams"][0]
+    assert sync["gaps_s"] == [[89.75, 259200.0]]
+    assert (sync["accounting"]["in"], sync["accounting"]["corrupt"]) == (640, 0)
+    assert len(open_dataset(tmp_path / "out")) == 90 + 70
+
+
+def test_rows_that_are_left_out_for_lying_days_away_are_said(tmp_path, mmprep):
+    path = _record(tmp_path / "x.tsv", [(0, 10), (3 * 86_400, 3 * 86_400 + 70)])
+    done = mmprep("align", "--eeg", path, "-o", tmp_path / "out", "--engine", "serial")
+    assert "eeg: 40 rows without a usable stamp" in done.err
+    assert "eeg: 40 of them lie days from the others" in done.err

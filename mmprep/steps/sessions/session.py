@@ -35,6 +35,7 @@ from mmprep.timebase import NS_PER_S, BoolArray
 
 BLOCK_BYTES = 16 * 2**20
 BUDGET_BYTES = 64 * 2**20
+DAY_S = 86_400
 CUT_SHARE = 0.1  # of the longest stream; less is the usual raggedness of starts and ends
 Arrays = dict[str, NDArray[Any]]
 
@@ -219,6 +220,17 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
         for fact in facts
         for key, word in (("corrupt", "without a usable stamp"), ("duplicate", "repeat a stamp"))
         if fact["accounting"][key]
+    ]
+    said += [
+        f"{session}: {fact['name']}: {fact['repairs']['n_far']} of them lie days from the others"
+        for fact in facts
+        if fact["repairs"]["n_far"]
+    ]
+    said += [
+        f"{session}: {fact['name']}: a pause of {(end_s - begin_s) / DAY_S:.1f} days is a gap"
+        for fact in facts
+        for begin_s, end_s in fact["gaps_s"]
+        if end_s - begin_s > DAY_S
     ]
     dropped = counts["dropped_gap"] + counts["dropped_thin"]
     return said + ([f"{session}: {dropped} windows dropped"] if dropped else [])
