@@ -4,7 +4,8 @@ Rules
 -----
 - Each row is counted once, first match wins: *corrupt* (no usable stamp), *duplicate* (the stamp
   of a kept row), *out_of_range* (before the first window's begin, or at or behind the last one's
-  end), *used* (a valid output that was kept rests on it: see `methods`), else *masked*.
+  end), *used* (a valid output that was kept rests on it: see `methods`), *outside_trials* (where
+  there are trials, in none of them), else *masked*.
 - The counts add up to the rows that came in, or the program stops: that is a bug, not bad data.
 """
 
@@ -21,7 +22,7 @@ from mmprep.timebase import BoolArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What became of the rows of a stream."""
+    """What became of the rows of a stream; None where there are no trials."""
 
     n_in: int
     n_used: int
@@ -29,12 +30,11 @@ class Accounting:
     n_out_of_range: int
     n_duplicate: int
     n_corrupt: int
+    n_outside_trials: int | None = None
 
     def __post_init__(self) -> None:
-        total = (
-            self.n_used + self.n_masked + self.n_out_of_range + self.n_duplicate + self.n_corrupt
-        )
-        if total != self.n_in or min(asdict(self).values()) < 0:
+        counts = [n for n in asdict(self).values() if n is not None]
+        if sum(counts) != 2 * self.n_in or min(counts) < 0:
             raise RuntimeError(f"rows don't add up: {self}")
 
 
@@ -86,19 +86,35 @@ class Ledger:
         depth = depth - np.bincount(spans[:, 1] - low, minlength=high - low + 1)
         self._used[low:high] |= np.cumsum(depth[:-1]) > 0
 
-    def close(self, begin_ns: int, end_ns: int) -> Accounting:
-        """Count the rows of the stream, given the first begin and the last end of the windows."""
+    def close(self, begin_ns: int, end_ns: int, trials_ns: IntArray | None = None) -> Accounting:
+        """Count the rows of the stream, given the first begin and the last end of the windows.
+
+        Parameters
+        ----------
+        trials_ns : [shape=(n, 2), int64, ns], optional
+            The trials, apart from each other: what lies in none is counted by itself.
+        """
         stream = self._repaired
         low, high = rows_within(stream, begin_ns, end_ns)
         n_used = int(self._used[low:high].sum())
+        n_outside = None if trials_ns is None else self._outside(trials_ns, low, high)
         return Accounting(
             n_in=stream.n_in,
             n_used=n_used,
-            n_masked=high - low - n_used,
+            n_masked=high - low - n_used - (n_outside or 0),
             n_out_of_range=stream.n_samples - (high - low),
             n_duplicate=stream.n_duplicate,
             n_corrupt=stream.n_corrupt,
+            n_outside_trials=n_outside,
         )
+
+    def _outside(self, trials_ns: IntArray, low: int, high: int) -> int:
+        """Count the samples of `[low, high)` that lie in no trial and that nothing rests on."""
+        is_idle = ~self._used[low:high]
+        for begin_ns, end_ns in trials_ns.tolist():
+            begin, end = rows_within(self._repaired, begin_ns, end_ns)
+            is_idle[max(begin - low, 0) : max(end - low, 0)] = False
+        return int(is_idle.sum())
 
 
 def rows_within(stream: Repaired, begin_ns: int, end_ns: int) -> tuple[int, int]:

@@ -190,6 +190,11 @@ def _longer_period(stream: Repaired) -> float:
     return max(stream.period_s, measured) if stream.is_regular else stream.period_s
 
 
+def nothing_like(values: NDArray[Any]) -> float | None:
+    """Give what stands for no value in an output: NaN, -1 for frame ranks, None for text."""
+    return {"O": None, "i": NO_FRAME}.get(values.dtype.kind, np.nan)
+
+
 def _marked(picked: NDArray[Any], valid: BoolArray, *, is_video: bool) -> NDArray[Any]:
     wide = valid.reshape(-1, *[1] * (picked.ndim - 1))
     if is_video:

@@ -60,6 +60,10 @@ class WindowPlan:
         """Give the begin of a window after the origin."""
         return window * self.hop_s
 
+    def duration_s(self, window: int) -> Fraction:
+        """Give the length of a window."""
+        return self.window_s
+
     @property
     def span_ns(self) -> tuple[int, int]:
         """The first begin and the last end, on the session clock; the end rounded up."""
@@ -84,6 +88,15 @@ class WindowPlan:
         window = np.arange(begin, end).astype(dtype)[:, None]
         sample = np.arange(self.n_samples(name)).astype(dtype)
         return np.asarray((window * hop + sample * period) / unit, dtype=np.float64)
+
+    def padding(self, name: str, begin: int, end: int) -> BoolArray:
+        """Mark the samples of windows `[begin, end)` that belong to none: here all do.
+
+        Returns
+        -------
+        [shape=(end - begin, n_samples), bool]
+        """
+        return np.zeros((end - begin, self.n_samples(name)), dtype=bool)
 
     def edges_ns(self, windows: IntArray) -> IntArray:
         """Give the begin and the end of some windows on the session clock.
@@ -173,9 +186,14 @@ def covered(
 
 
 def grid_rate(
-    nominal_hz: Fraction | None, window_s: Fraction, *, given_hz: Fraction | None = None
+    nominal_hz: Fraction | None, window_s: Fraction | None, *, given_hz: Fraction | None = None
 ) -> Fraction:
     """Choose the rate of a modality so that a window holds a whole number of samples.
+
+    Parameters
+    ----------
+    window_s : Fraction, optional
+        None for records of their own length, of which any rate will do.
 
     Returns
     -------
@@ -189,10 +207,13 @@ def grid_rate(
         The given rate doesn't fit, or there is none.
     """
     if given_hz is not None:
-        whole_samples(window_s, given_hz)
+        if window_s is not None:
+            whole_samples(window_s, given_hz)
         return given_hz
     if nominal_hz is None:
         raise UsageError("the stream has no nominal rate", hint="give its rate with --rates")
+    if window_s is None:
+        return nominal_hz
     return max(math.floor(window_s * nominal_hz + Fraction(1, 2)), 1) / window_s
 
 
@@ -221,6 +242,7 @@ def keep_windows(
     on_gap: str = "mask",
     min_valid: float = 0.0,
     first: int = 0,
+    padding: Mapping[str, BoolArray] | None = None,
 ) -> Kept:
     """Decide which windows stay.
 
@@ -233,6 +255,8 @@ def keep_windows(
         The least share of valid samples of every modality.
     first : int
         The number of the first window, for the message.
+    padding : mapping of str to [shape=(n_windows, n_samples), bool], optional
+        Samples that can't be valid, and are no gap: they count for the shares alone.
 
     Raises
     ------
@@ -242,9 +266,10 @@ def keep_windows(
     if on_gap not in ON_GAP:
         raise UsageError(f"no policy {on_gap!r}, but {', '.join(ON_GAP)}")
     shares = {name: mask.mean(axis=1) for name, mask in valid.items()}
-    full = np.stack([mask.all(axis=1) for mask in valid.values()]).all(axis=0)
+    held = {name: mask | padding[name] for name, mask in valid.items()} if padding else valid
+    full = np.stack([mask.all(axis=1) for mask in held.values()]).all(axis=0)
     if on_gap == "fail" and not full.all():
-        raise _gap_error(valid, int(np.argmin(full)), first)
+        raise _gap_error(held, int(np.argmin(full)), first)
     rich = np.stack([share >= min_valid for share in shares.values()]).all(axis=0)
     whole = full if on_gap == "drop" else np.ones_like(full)
     keep: BoolArray = np.asarray(whole & rich)

@@ -61,7 +61,12 @@ _streams = options.chain(
 )
 _windows = options.chain(
     click.option(
-        "--window", default="1", show_default=True, metavar="S", help="The length of a window."
+        "--window",
+        default="1",
+        show_default=True,
+        metavar="S|trial|record",
+        help="The length of a window; or one record of its own length for each trial, or for each"
+        " recording.",
     ),
     click.option("--hop", metavar="S", help="From window to window.  [default: the window]"),
     click.option(
@@ -117,6 +122,37 @@ _windows = options.chain(
     ),
     section="Windows and values",
 )
+_trials = options.chain(
+    click.option(
+        "--trials",
+        metavar="FILE[#STREAM]|DATASET#STREAM|STREAM",
+        help="Windows begin at the onset of each trial and never cross its end. Trials are rows"
+        " with a duration (BIDS events, any table with times), or lie between markers.",
+    ),
+    click.option(
+        "--trial-start",
+        metavar="REGEX",
+        help="Trials begin at markers so called; (?P<name>...) becomes the field `name`.",
+    ),
+    click.option(
+        "--trial-end",
+        metavar="REGEX",
+        help="They end at markers so called, of which groups of the same names hold the same."
+        "  [default: their duration, else the next begin]",
+    ),
+    click.option(
+        "--tail",
+        type=click.Choice(["drop", "pad"]),
+        help="A rest shorter than a window is left out and counted, or masked behind the end."
+        "  [default: drop]",
+    ),
+    click.option(
+        "--baseline",
+        metavar="S",
+        help="The S seconds before each onset, too, as records of the phase `baseline`.",
+    ),
+    section="Trials",
+)
 _frames = options.chain(
     click.option(
         "--frames", metavar="WxH", help="Write pixels (uint8) in place of frame indices (int32)."
@@ -162,6 +198,7 @@ _labels = options.chain(
 @options.output
 @_streams
 @_windows
+@_trials
 @_frames
 @_labels
 @options.run

@@ -29,7 +29,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.labels import joining
 from mmprep.steps.running.shardbook import ShardBook
-from mmprep.steps.sessions import named, recorded, studied, windowlist
+from mmprep.steps.sessions import named, recorded, studied, trialplan, windowlist
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.needs import memory_bytes
 from mmprep.steps.sessions.plan import Plan
@@ -51,9 +51,10 @@ def run(
         raise UsageError("a session needs a name", where="--session")
     if config.on and not config.labels:
         raise UsageError("there is no --labels to join", where="--on")
+    config = trialplan.with_own(config)
     wanted = _label_wish(config)
     wish = config.wish()
-    plan = _plan(config, options)
+    plan = trialplan.with_trials(_plan(config, options), config)
     _check_names(plan, wish)
     known = joining.read(wanted)
     content = {**wish, **wanted.content()}
@@ -156,12 +157,13 @@ def _contents(
         raise DataError(
             "no window is left",
             where=", ".join(list(sessions)[:3]),
-            hint="a shorter --window, a smaller --min-valid, or --on-gap mask",
+            hint="a shorter --window, a smaller --min-valid, --on-gap mask, trials with a length",
         )
     origins = {name: session.origin_ns for name, session in sessions.items()}
     joined, said = known.join(records, origins)
     for remark in said:
         current.progress.say(remark)
+    joined = [windowlist.without_class(record) for record in joined]
     label_files = tuple(str(Path(path).absolute()) for path in known.paths)
     return Contents(
         joined,

@@ -170,9 +170,15 @@ def _item(data: InputDataset, record: Record) -> Item:
         "sha256": data.file_hash(ref.shard),
         "rows": list(ref.rows),
         "rate_hz": ref.rate_hz,
-        "is_window": record.valid is not None,
+        "is_window": _is_window(data),
     }
     return Item(record.id, (), 4 * ref.n_rows, spec, record.id, str(data.folder))
+
+
+def _is_window(data: InputDataset) -> bool:
+    """Say whether a record's sound is one row of its shard, not rows of their own."""
+    mask = data.dataset.modalities.get("audio.valid")
+    return mask is not None and mask.row_shape != ()
 
 
 def sound_name(record_id: str, suffix: str) -> str:

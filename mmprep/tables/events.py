@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +39,14 @@ class EventTable:
         On the source's own clock, `NULL_STAMP_NS` where missing.
     columns : pyarrow.Table
         All columns after `id` and `time`.
+    bare_unit_ns : int
+        What a column `duration` without a unit is in; 0 if it is no duration then.
     """
 
     stamps_ns: IntArray
     columns: pa.Table
     info: TableInfo
+    bare_unit_ns: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -50,7 +54,18 @@ class EventTable:
         return int(self.stamps_ns.size)
 
     def matching(self, expression: re.Pattern[str], column: str | None = None) -> BoolArray:
-        """Tell in which rows an expression is found.
+        """Tell in which rows an expression is found; see `matches`.
+
+        Returns
+        -------
+        [shape=(n,), bool]
+        """
+        return np.array([one is not None for one in self.matches(expression, column)], np.bool_)
+
+    def matches(
+        self, expression: re.Pattern[str], column: str | None = None
+    ) -> list[re.Match[str] | None]:
+        """Find an expression in each row.
 
         Parameters
         ----------
@@ -59,18 +74,26 @@ class EventTable:
 
         Returns
         -------
-        [shape=(n,), bool]
+        list
+            The match in the first column that has one; None where there is none.
 
         Raises
         ------
         UsageError
             There is no such column.
         """
-        found = np.zeros(self.n_rows, dtype=np.bool_)
+        found: list[re.Match[str] | None] = [None] * self.n_rows
         for name in self._searched(column):
             values, again = np.unique(_texts(self.columns.column(name)), return_inverse=True)
-            found |= np.array([expression.search(v) is not None for v in values], bool)[again]
+            of_value = [expression.search(value) for value in values]
+            found = [one or of_value[k] for one, k in zip(found, again.tolist(), strict=True)]
         return found
+
+    def values(self) -> dict[str, list[str | int | float | None]]:
+        """Give the cells of all columns but that of durations; missing and empty ones are None."""
+        lasting = self._duration()
+        kept = [n for n in self.columns.column_names if lasting is None or n != lasting[0]]
+        return {name: [_cell(v) for v in self.columns.column(name).to_pylist()] for name in kept}
 
     def _searched(self, column: str | None) -> list[str]:
         names: list[str] = self.columns.column_names
@@ -180,10 +203,15 @@ class EventTable:
             if name not in self.columns.column_names:
                 continue
             base, named = name_parts(name)
-            known = UNIT_NS.get(unit or named or "")
+            known = UNIT_NS.get(unit or named or "") or (0 if unit or named else self.bare_unit_ns)
             if base == _DURATION and known and self.columns.schema.field(name).type != pa.string():
                 return name, known
         return None
+
+
+def _cell(value: Any) -> str | int | float | None:
+    is_missing = value is None or value == "" or value != value  # noqa: PLR0124 - NaN
+    return None if is_missing else cast("str | int | float", value)
 
 
 def _texts(column: pa.ChunkedArray) -> NDArray[np.str_]:

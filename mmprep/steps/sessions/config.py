@@ -10,6 +10,7 @@ from typing import Any
 from mmprep.errors import UsageError
 from mmprep.steps.namevalue import pair
 from mmprep.steps.sessions import treatments
+from mmprep.steps.sessions.trialoption import OWN_LENGTH, Options
 from mmprep.steps.sizes import parse_bytes
 from mmprep.timebase import rate, rate_text
 
@@ -32,6 +33,11 @@ class Config:
     session_clock: str | None = None
     window: str = "1"
     hop: str | None = None
+    trials: str | None = None
+    trial_start: str | None = None
+    trial_end: str | None = None
+    tail: str | None = None
+    baseline: str | None = None
     rates: str | None = None
     rate: str | None = None
     cover: str = "intersection"
@@ -67,13 +73,14 @@ class Config:
         """
         pairs = [pair(text, "--rates") for text in (self.rates or "").split(",") if text]
         rates = {name: rate_text(rate(text, where="--rates")) for name, text in sorted(pairs)}
-        window = _seconds(self.window, "--window")
+        has_own = self.window in OWN_LENGTH
+        window = self.window if has_own else str(_seconds(self.window, "--window"))
         for option, number in (("--tolerance", self.tolerance), ("--min-valid", self.min_valid)):
             if number is not None and not math.isfinite(number):
                 raise UsageError(f"{number} is no number", where=option)
         return {
-            "window": str(window),
-            "hop": str(_seconds(self.hop, "--hop") if self.hop else window),
+            "window": window,
+            "hop": str(_seconds(self.hop, "--hop")) if self.hop else None if has_own else window,
             "rates": {
                 name: rate_text(rate(text, where="--rates")) for name, text in sorted(rates.items())
             },
@@ -90,7 +97,19 @@ class Config:
             "fit": self.fit,
             "session_clock": self.session_clock,
             "shard_size": parse_bytes(self.shard_size),
+            **self._trials().wish(),
         }
+
+    def _trials(self) -> Options:
+        return Options(
+            self.trials,
+            self.trial_start,
+            self.trial_end,
+            self.tail,
+            self.baseline,
+            self.window,
+            self.hop,
+        )
 
 
 def _seconds(text: str, option: str) -> Fraction:

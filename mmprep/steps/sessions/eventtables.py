@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from mmprep import align, files, tables
+from mmprep.errors import DataError
 from mmprep.signals import Stream
 from mmprep.steps.intake.claims import TABLE_READERS
 from mmprep.steps.running.journal import FileNote
@@ -30,6 +31,9 @@ from mmprep.steps.sessions import rawparts, sync
 from mmprep.steps.sessions.modality import Modality
 from mmprep.steps.sessions.streams import Clocked
 from mmprep.steps.sessions.streamspec import StreamSpec
+from mmprep.timebase import IntArray
+
+_NO_TEXTS = "name a table of events, or a stream of markers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,23 @@ class EventStream:
         """Its name in the data set."""
         return self.clocked.name
 
-    def write(
-        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
-    ) -> WrittenEvents:
-        """Write the rows inside the windows' span as a table on the session clock."""
-        table = _read(self.clocked.opened.spec, job.folder)
-        out = _Out(job, item, plan, value)
-        return out.write(self.clocked, table, _placed(self.clocked, table, plan))
+    def moved(self, folder: Path, bare_unit_ns: int = 0) -> Moved:
+        """Read the rows and put them on the session clock.
+
+        Parameters
+        ----------
+        bare_unit_ns : int
+            The unit of durations that name none; 0 if they are no durations then.
+        """
+        table = replace(_read(self.clocked.opened.spec, folder), bare_unit_ns=bare_unit_ns)
+        missing = table.stamps_ns == tables.NULL_STAMP_NS
+        own = table.stamps_ns[~missing] + self.clocked.opened.shift_ns
+        session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
+        session[~missing] = self.clocked.on_session(own)
+        lasts = table.durations_ns()
+        lasts[~missing] = self.clocked.lasting(own, lasts[~missing])
+        stream = Stream(self.name, table.stamps_ns, table.keys(), kind="events")
+        return Moved(self.clocked, table, align.repair(stream, session), lasts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,49 +72,74 @@ class TextColumns:
 
     modality: Modality
 
-    def write(
-        self, job: Job, item: Item, plan: align.WindowPlan, value: dict[str, Any]
-    ) -> WrittenEvents:
-        """Write the rows inside the windows' span as a table, at the times of their samples."""
+    @property
+    def name(self) -> str:
+        """Its name in the data set."""
+        return self.modality.name
+
+    def moved(self, folder: Path, bare_unit_ns: int = 0) -> Moved:
+        """Read the rows at which a text begins, at the times of their samples."""
         clocked, repaired = self.modality.clocked, self.modality.repaired
-        with pieces(clocked.opened.spec, job.folder) as found:
-            table = tables.read_events(found, clocked.opened.texts)
+        with pieces(clocked.opened.spec, folder) as found:
+            texts = clocked.opened.texts or tables.table_info(found[0][0]).texts
+            if not texts:
+                raise DataError("has no columns of text", where=self.name, hint=_NO_TEXTS)
+            table = tables.read_events(found, texts)
         rows = table.beginnings()
         times = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
         kept = np.arange(repaired.n_samples) if repaired.rows is None else repaired.rows
         times[kept] = repaired.stamps_ns()
         stream = Stream(clocked.name, rows, rows, kind="events")
-        placed = align.place_events(align.repair(stream, times[rows]), plan.span_ns)
-        out = _Out(job, item, plan, value)
-        return out.write(clocked, table, replace(placed, rows=rows[placed.rows]))
+        begun = replace(table, stamps_ns=table.stamps_ns[rows], columns=table.columns.take(rows))
+        lasts = np.zeros(rows.size, dtype=np.int64)
+        return Moved(clocked, begun, align.repair(stream, times[rows]), lasts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Out:
-    """Where tables of events go."""
+class Moved:
+    """Events on the session clock.
 
-    job: Job
-    item: Item
-    plan: align.WindowPlan
-    value: dict[str, Any]
+    Parameters
+    ----------
+    table : EventTable
+        Their rows as they were read.
+    repaired : Repaired
+        Of kind `events`: which rows are there, in order of time.
+    lasts_ns : [shape=(n_rows,), int64, ns]
+        How long each row of the table lasts on the session clock.
+    """
+
+    clocked: Clocked
+    table: tables.EventTable
+    repaired: align.Repaired
+    lasts_ns: IntArray
+
+    @property
+    def rows(self) -> IntArray:
+        """The rows of the table that are there, in order of time."""
+        return (
+            np.arange(self.repaired.n_samples) if self.repaired.rows is None else self.repaired.rows
+        )
 
     def write(
-        self, clocked: Clocked, table: tables.EventTable, placed: align.PlacedEvents
+        self, job: Job, item: Item, plan: align.AnyPlan, value: dict[str, Any]
     ) -> WrittenEvents:
-        name = files.portable(f"tables/{clocked.name}/{self.item.id}.parquet")
-        path = self.job.folder / name
+        """Write the rows inside the windows' span as a table on the session clock."""
+        placed = align.place_events(self.repaired, plan.span_ns, self.lasts_ns)
+        name = files.portable(f"tables/{self.clocked.name}/{item.id}.parquet")
+        path = job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        table.write(
+        self.table.write(
             path,
             placed.rows,
             placed.stamps_ns,
             placed.durations_ns,
-            item_id=self.item.id,
-            origin_ns=self.plan.origin_ns,
-            absolute=clocked.is_absolute,
+            item_id=item.id,
+            origin_ns=plan.origin_ns,
+            absolute=self.clocked.is_absolute,
         )
-        self.value["files"].append(FileNote.of(self.job.folder, name).row())
-        return WrittenEvents(clocked.name, name, placed)
+        value["files"].append(FileNote.of(job.folder, name).row())
+        return WrittenEvents(self.clocked.name, name, placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +155,10 @@ class WrittenEvents:
         counts = sync.accounting(self.placed.accounting)
         return {"name": self.name, "table": self.table, "accounting": counts}
 
-    def of_windows(self, plan: align.WindowPlan, numbers: list[int]) -> dict[str, Any]:
+    def of_windows(self, plan: align.AnyPlan, numbers: list[int]) -> dict[str, Any]:
         """Give the rows of some windows, as JSON values."""
         rows = self.placed.within(plan.edges_ns(np.array(numbers, dtype=np.int64)))
         return {"table": self.table, "rows": rows.tolist()}
-
-
-def _placed(
-    clocked: Clocked, table: tables.EventTable, plan: align.WindowPlan
-) -> align.PlacedEvents:
-    missing = table.stamps_ns == tables.NULL_STAMP_NS
-    own = table.stamps_ns[~missing] + clocked.opened.shift_ns
-    session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
-    session[~missing] = clocked.on_session(own)
-    lasts = table.durations_ns()
-    lasts[~missing] = clocked.lasting(own, lasts[~missing])
-    stream = Stream(clocked.name, table.stamps_ns, table.keys(), kind="events")
-    return align.place_events(align.repair(stream, session), plan.span_ns, lasts)
 
 
 Pieces = list[tuple[Path, tuple[int, int] | None]]

@@ -12,15 +12,47 @@ import numpy as np
 from mmprep import align, clock
 from mmprep.steps.sessions.pixels import Pixels
 from mmprep.steps.sessions.streams import Clocked
+from mmprep.steps.sessions.trialoption import OWN_LENGTH
 from mmprep.timebase import FloatArray, IntArray, rate
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the caller asked for, for all sessions."""
+class TrialWish:
+    """What the caller asked for of trials.
 
-    window_s: Fraction
-    hop_s: Fraction
+    Parameters
+    ----------
+    start, end : str, optional
+        Expressions for the markers that begin and end a trial.
+    tail : str
+        One of `align.TAILS`.
+    """
+
+    start: str | None = None
+    end: str | None = None
+    tail: str = "drop"
+    baseline_s: Fraction = Fraction(0)
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> TrialWish:
+        """Read its part of the spec of a task."""
+        return cls(spec["start"], spec["end"], spec["tail"], Fraction(spec["baseline"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the caller asked for, for all sessions.
+
+    Parameters
+    ----------
+    window_s, hop_s : Fraction, optional
+        None for records of their own length.
+    trials : TrialWish, optional
+        None for windows over all that the streams cover.
+    """
+
+    window_s: Fraction | None
+    hop_s: Fraction | None
     rates_hz: Mapping[str, Fraction]
     rate_hz: Fraction | None
     cover: str
@@ -35,6 +67,12 @@ class Wish:
     shard_size: int
     filters: Mapping[str, Mapping[str, float | None]]
     references: Mapping[str, Sequence[str]]
+    trials: TrialWish | None = None
+
+    @property
+    def drops(self) -> bool:
+        """Whether what a stream lacks decides whether a window stays."""
+        return self.on_gap != "mask" or self.min_valid > 0
 
     def given_hz(self, name: str) -> Fraction | None:
         """Give the rate that was asked for of a stream."""
@@ -44,9 +82,10 @@ class Wish:
     def of(cls, spec: Mapping[str, Any]) -> Wish:
         """Read the spec of a task."""
         frames = spec["frames"]
+        has_own = spec["window"] in OWN_LENGTH
         return cls(
-            window_s=Fraction(spec["window"]),
-            hop_s=Fraction(spec["hop"]),
+            window_s=None if has_own else Fraction(spec["window"]),
+            hop_s=None if has_own else Fraction(spec["hop"]),
             rates_hz={name: rate(text) for name, text in spec["rates"].items()},
             rate_hz=rate(spec["rate"]) if spec["rate"] else None,
             cover=spec["cover"],
@@ -61,6 +100,7 @@ class Wish:
             shard_size=spec["shard_size"],
             filters=spec["filters"],
             references=spec["references"],
+            trials=TrialWish.of(spec["trials"]) if "trials" in spec else None,
         )
 
 

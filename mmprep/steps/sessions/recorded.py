@@ -139,14 +139,21 @@ def _group_specs(
             )
         for name in record.streams:
             if not wanted or name in wanted:
-                yield _stream_spec(data, record, name, config)
+                yield stream_spec(data, record, name, config)
 
 
 def _all_streams(data: InputDataset) -> set[str]:
     return {name for record in data.records for name in record.streams}
 
 
-def _stream_spec(data: InputDataset, record: Record, name: str, config: Config) -> StreamSpec:
+def stream_spec(data: InputDataset, record: Record, name: str, config: Config) -> StreamSpec:
+    """Describe a stream of a record.
+
+    Raises
+    ------
+    UsageError
+        The data set is aligned already.
+    """
     ref = record.streams[name]
     if record.valid is not None:
         raise UsageError("is aligned already", where=str(data.folder))
@@ -223,7 +230,7 @@ class _Events:
             )
         for record in data.records:
             if group.id in (record.session, record.id) and given.part in record.streams:
-                return _stream_spec(data, record, given.part, config)
+                return stream_spec(data, record, given.part, config)
         return None
 
     def _dataset(self, path: str) -> InputDataset:
@@ -261,7 +268,7 @@ def _own_events(group: _Group) -> list[eventoption.Given]:
 def _spec_in(group: _Group, name: str, config: Config) -> StreamSpec | None:
     for data, record in group.records:
         if name in record.streams:
-            return _stream_spec(data, record, name, config)
+            return stream_spec(data, record, name, config)
     return None
 
 

@@ -2,8 +2,7 @@
 
 Rules
 -----
-- Streams are resampled in blocks of windows whose size depends on the windows alone, so that the
-  bytes do not depend on who computes them.
+- Streams are resampled block by block (`windowcut`).
 - What the streams of a session read beyond a budget lies in files until they are resampled, and is
   read block by block: memory is bounded by the stamps, not by the channels.
 - A modality and its mask go to shards of the same numbers and rows.
@@ -11,11 +10,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mmprep import align, files
 from mmprep.errors import DataError
@@ -23,21 +19,27 @@ from mmprep.rows import Store
 from mmprep.steps.intake import films
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
-from mmprep.steps.sessions import sharedevents, streams, sync, treatments
+from mmprep.steps.sessions import (
+    laying,
+    sharedevents,
+    streams,
+    sync,
+    treatments,
+    trialtables,
+    windowcut,
+)
 from mmprep.steps.sessions.eventtables import EventStream, TextColumns
+from mmprep.steps.sessions.laying import Laying
 from mmprep.steps.sessions.modality import Modality, Wish
 from mmprep.steps.sessions.pixels import Pixels
 from mmprep.steps.sessions.streams import Clocked
 from mmprep.steps.sessions.streamspec import spec_of
-from mmprep.steps.sessions.windowlist import WindowList
 from mmprep.steps.sessions.windowshards import WindowShards
-from mmprep.timebase import NS_PER_S, BoolArray
+from mmprep.timebase import NS_PER_S
 
-BLOCK_BYTES = 16 * 2**20
 BUDGET_BYTES = 64 * 2**20
 DAY_S = 86_400
 CUT_SHARE = 0.1  # of the longest stream; less is the usual raggedness of starts and ends
-Arrays = dict[str, NDArray[Any]]
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -60,23 +62,27 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     notes = [f"{item.id}: {one}" for one in said]
     on_clocks, events = _parted(item, on_clocks, wish, notes)
     chosen = [_modality(one, wish, notes, store) for one in on_clocks]
-    plan = align.plan_windows(
-        [modality.repaired.coverage_ns for modality in chosen],
-        {modality.name: modality.rate_hz for modality in chosen},
-        window_s=wish.window_s,
-        hop_s=wish.hop_s,
-        cover=wish.cover,
-    )
+    laid = laying.lay(job, item, wish, events, chosen)
+    plan = laid.plan
     with WindowShards(job.folder, wish.shard_size) as written:
-        windows, counts = _cut(chosen, plan, wish, written)
+        windows, counts = windowcut.cut(chosen, plan, wish, written)
         shards = written.close()
-    moved = [one.write(job, item, plan, value) for one in events]
     texts = [TextColumns(modality) for modality in chosen if modality.clocked.opened.texts]
-    moved += [one.write(job, item, plan, value) for one in texts]
-    facts = [sync.stream_facts(m, plan) for m in chosen]
+    tables: list[EventStream | TextColumns] = [*events, *texts]
+    moved = [one.moved(job.folder).write(job, item, plan, value) for one in tables]
+    told = laid.told(windows)
+    facts = [sync.stream_facts(m, plan, laid.spans_ns) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
     happened = [one.facts() for one in moved]
-    text = sync.encode(item.id, plan, facts, happened, counts, is_absolute=is_absolute)
+    text = sync.encode(
+        item.id,
+        plan,
+        facts,
+        happened,
+        counts,
+        is_absolute=is_absolute,
+        trials=told.facts() if told else None,
+    )
     name = files.portable(f"sync/{item.id}.json")
     path = job.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,11 +92,12 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     value["sessions"][item.id] = {
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
-        "windows": windows.value(plan, moved),
+        "windows": windows.value(plan, moved) | ({"trials": told.columns()} if told else {}),
         "notes": [
             *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
-            *(_cut_off(item.id, chosen, plan) if wish.cover == "intersection" else ()),
+            *(_cut_off(item.id, chosen, laid) if wish.cover == "intersection" else ()),
             *films.notes(item.id, facts),
+            *(trialtables.remarks(item.id, told.facts()) if told else ()),
         ],
         "warnings": [
             *(f"{item.id}: {said}" for one in opened for said in one.said),
@@ -197,10 +204,10 @@ def _as_they_came(chosen: list[Modality]) -> list[str]:
     ]
 
 
-def _cut_off(session: str, chosen: list[Modality], plan: align.WindowPlan) -> list[str]:
+def _cut_off(session: str, chosen: list[Modality], laid: Laying) -> list[str]:
     """Say which stream limits the windows where others last much longer."""
     spans = {m.name: m.repaired.coverage_ns for m in chosen}
-    begin_ns, end_ns = plan.span_ns
+    begin_ns, end_ns = laid.held_ns
     longest = max(spans, key=lambda name: spans[name][1] - spans[name][0])
     lost_ns = (spans[longest][1] - spans[longest][0]) - (end_ns - begin_ns)
     if len(chosen) == 1 or lost_ns < CUT_SHARE * (spans[longest][1] - spans[longest][0]):
@@ -208,7 +215,7 @@ def _cut_off(session: str, chosen: list[Modality], plan: align.WindowPlan) -> li
     first = max(spans, key=lambda name: spans[name][0])
     last = min(spans, key=lambda name: spans[name][1])
     return [
-        f"{session}: the windows hold {(end_ns - begin_ns) / NS_PER_S:g} s of the"
+        f"{session}: {laid.word} hold {(end_ns - begin_ns) / NS_PER_S:g} s of the"
         f" {(spans[longest][1] - spans[longest][0]) / NS_PER_S:g} s of {longest}: {first} begins"
         f" last, {last} ends first; --cover union keeps the rest"
     ]
@@ -234,53 +241,3 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
     ]
     dropped = counts["dropped_gap"] + counts["dropped_thin"]
     return said + ([f"{session}: {dropped} windows dropped"] if dropped else [])
-
-
-# Windows ------------------------------------------------------------------------------------------
-
-
-def _cut(
-    chosen: list[Modality], plan: align.WindowPlan, wish: Wish, written: WindowShards
-) -> tuple[WindowList, dict[str, int]]:
-    """Resample block by block, keep the windows that may stay, write them."""
-    windows = WindowList()
-    counts = {"planned": plan.n_windows, "kept": 0, "dropped_gap": 0, "dropped_thin": 0}
-    for begin, end in _blocks(chosen, plan):
-        found = {modality.name: _resampled(modality, plan, wish, begin, end) for modality in chosen}
-        valid = {name: mask for name, (_, mask, _) in found.items()}
-        kept = align.keep_windows(valid, on_gap=wish.on_gap, min_valid=wish.min_valid, first=begin)
-        counts["kept"] += int(kept.keep.sum())
-        counts["dropped_gap"] += kept.n_gap
-        counts["dropped_thin"] += kept.n_thin
-        for modality in chosen:
-            values, mask, aligned = found[modality.name]
-            modality.ledger.mark(aligned, np.repeat(kept.keep, mask.shape[1]) & mask.reshape(-1))
-            written.add(modality, values[kept.keep], mask[kept.keep])
-        windows.add(chosen, plan, kept, begin)
-    return windows, counts
-
-
-def _blocks(chosen: list[Modality], plan: align.WindowPlan) -> Iterator[tuple[int, int]]:
-    per_window = sum(m.row_bytes * plan.n_samples(m.name) for m in chosen)
-    size = int(max(1, min(256, BLOCK_BYTES // max(per_window, 1))))
-    for begin in range(0, plan.n_windows, size):
-        yield begin, min(begin + size, plan.n_windows)
-
-
-def _resampled(
-    modality: Modality, plan: align.WindowPlan, wish: Wish, begin: int, end: int
-) -> tuple[NDArray[Any], BoolArray, align.Aligned]:
-    times = plan.times_s(modality.name, begin, end)
-    aligned = align.resample(
-        modality.repaired,
-        times.reshape(-1),
-        origin_ns=plan.origin_ns,
-        method=modality.method,
-        rate_hz=modality.rate_hz,
-        tolerance_s=wish.tolerance_s,
-    )
-    values = aligned.values.reshape(*times.shape, *aligned.values.shape[1:])
-    valid = aligned.valid.reshape(times.shape)
-    if modality.pixels is not None:
-        values, valid = modality.pixels.of_ranks(values, valid)
-    return values, valid, aligned

@@ -196,10 +196,10 @@ def _anchored(opened: Opened, others: Sequence[Opened]) -> Opened:
 
     The recording is that of the other streams of its record; it lends its clock, too.
     """
-    if opened.stream is None or not opened.stream.since_start or opened.spec.start_ns is not None:
+    if opened.stream is None or opened.spec.start_ns is not None:
         return opened
     main = [one for one in others if _is_main(one) and one.spec.record == opened.spec.record]
-    if not main:
+    if not main or not (opened.stream.since_start or _follows(opened, main)):
         return opened
     first = min(main, key=lambda one: _first_ns(one.stamps_ns))
     moved = _shifted(opened, _first_ns(first.stamps_ns))
@@ -212,9 +212,18 @@ def _anchored(opened: Opened, others: Sequence[Opened]) -> Opened:
     return replace(moved, stream=stream, spec=spec)
 
 
+def _follows(opened: Opened, main: Sequence[Opened]) -> bool:
+    """Say whether small stamps are meant to count from the first of others, in Unix time."""
+    if not opened.spec.follows or opened.spec.clock is not None or not opened.has_stamps:
+        return False
+    own_ns = int(opened.stamps_ns.max())
+    return own_ns < UNIX_NS <= min(_first_ns(one.stamps_ns) for one in main)
+
+
 def _is_main(one: Opened) -> bool:
-    has_start = one.stream is None or not one.stream.since_start
-    return has_start and one.nominal_hz is not None and one.has_stamps
+    if one.stream is not None and (one.stream.since_start or one.stream.kind == "events"):
+        return False
+    return one.nominal_hz is not None and one.has_stamps
 
 
 def _first_ns(stamps_ns: IntArray) -> int:

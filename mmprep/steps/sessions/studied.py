@@ -12,7 +12,7 @@ from mmprep.errors import UsageError
 from mmprep.steps.base import RunOptions
 from mmprep.steps.inputs import Inputs, expand
 from mmprep.steps.instants import instant_ns
-from mmprep.steps.sessions import eventoption, named
+from mmprep.steps.sessions import eventoption, named, trialplan
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
 from mmprep.steps.sessions.streamspec import StreamSpec
@@ -57,9 +57,26 @@ def _specs(row: SessionRow, inputs: Inputs, config: Config) -> dict[str, StreamS
     specs = {name: _spec(one, inputs) for name, one in given.items()}
     specs = named.with_clocks(specs, config)
     events = [_events(one, given, inputs) for one in given.values() if one.events is not None]
-    if len(events) == 1:  # the other stream is missing in this session
-        return specs
-    return eventoption.with_events(specs, events, eventoption.Given.raw)
+    if len(events) != 1:  # of one, the other stream is missing in this session
+        specs = eventoption.with_events(specs, events, eventoption.Given.raw)
+    trials = next((one for one in row.streams if one.name == table.TRIALS), None)
+    return specs if trials is None else {**specs, table.TRIALS: _trials(trials)}
+
+
+def _trials(given: Given) -> StreamSpec:
+    """Describe the trials of a session."""
+    if len(given.sources) > 1:
+        raise UsageError("trials of several files", where=given.where, hint="join them to one")
+    (source,) = given.sources
+    settings = {"tz": given.tz} if given.tz else {}
+    spec = trialplan.file_spec(source.path, source.part or "", settings)
+    starts = [instant_ns(text, f"{given.where}: trials.start") for text in given.starts]
+    return replace(
+        spec,
+        start_ns=starts[0] if starts else None,
+        latency_ns=round(given.latency_ms * 10**6),
+        clock=given.clock,
+    )
 
 
 def _events(one: Given, given: Mapping[str, Given], inputs: Inputs) -> eventoption.Given:

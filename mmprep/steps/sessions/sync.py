@@ -17,18 +17,30 @@ from mmprep import align
 from mmprep.steps.intake import films
 from mmprep.steps.sessions import pixels
 from mmprep.steps.sessions.modality import Modality
-from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, rate_text
+from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, IntArray, rate_text
 
 MAX_LISTED = 2000
 
 
 def accounting(counts: align.Accounting) -> dict[str, int]:
-    """Give the counts by their names: in = corrupt + duplicate + out_of_range + masked + used."""
-    return {name.removeprefix("n_"): n for name, n in asdict(counts).items()}
+    """Give the counts by their names: in = corrupt + duplicate + out_of_range + masked + used.
+
+    Where there are trials, rows outside of them are counted, too (`outside_trials`).
+    """
+    known = {name.removeprefix("n_"): n for name, n in asdict(counts).items()}
+    return {name: n for name, n in known.items() if n is not None}
 
 
-def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
-    """Describe one stream."""
+def stream_facts(
+    modality: Modality, plan: align.AnyPlan, trials_ns: IntArray | None = None
+) -> dict[str, Any]:
+    """Describe one stream.
+
+    Parameters
+    ----------
+    trials_ns : [shape=(n, 2), int64, ns], optional
+        The trials, apart from each other.
+    """
     repaired, model = modality.repaired, modality.clocked.model
     repairs = asdict(repaired.repairs)
     intervals = repaired.repairs.intervals
@@ -59,7 +71,7 @@ def stream_facts(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
         "gaps_s": _seconds(repaired.gaps_ns[:MAX_LISTED], plan.origin_ns),
         "coverage_s": _seconds(np.array([repaired.coverage_ns]), plan.origin_ns)[0],
         "time_error_s": _time_error(modality.ledger.time_error_s),
-        "accounting": accounting(modality.ledger.close(*plan.span_ns)),
+        "accounting": accounting(modality.ledger.close(*plan.span_ns, trials_ns)),
         **({"video": _video(modality, plan)} if repaired.kind == "video" else {}),
     }
 
@@ -69,7 +81,7 @@ def _time_error(found: tuple[float, float] | None) -> dict[str, float] | None:
     return None if found is None else {"rms": found[0], "max": found[1]}
 
 
-def _video(modality: Modality, plan: align.WindowPlan) -> dict[str, Any]:
+def _video(modality: Modality, plan: align.AnyPlan) -> dict[str, Any]:
     """Describe the track of a video and the frames that it lacks."""
     repaired = modality.repaired
     ranks, times_ns = repaired.values(0, repaired.n_samples), repaired.stamps_ns()
@@ -110,23 +122,26 @@ def _fixes(found: Evidence | None) -> list[list[int]] | None:
 
 def encode(
     session: str,
-    plan: align.WindowPlan,
+    plan: align.AnyPlan,
     facts: Sequence[Mapping[str, Any]],
     events: Sequence[Mapping[str, Any]],
     counts: Mapping[str, int],
     *,
     is_absolute: bool,
+    trials: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Write the file."""
-    whole = {
+    even = plan if isinstance(plan, align.WindowPlan) else None
+    whole: dict[str, Any] = {
         "session": session,
         "origin_ns": plan.origin_ns if is_absolute else None,
         "origin_on_clock_ns": plan.origin_ns,
-        "window_s": float(plan.window_s),
-        "hop_s": float(plan.hop_s),
+        "window_s": None if even is None else float(even.window_s),
+        "hop_s": None if even is None else float(even.hop_s),
         "windows": dict(counts),
         "streams": sorted(facts, key=lambda fact: str(fact["name"])),
         "events": sorted(events, key=lambda fact: str(fact["name"])),
+        **({} if trials is None else {"trials": dict(trials)}),
     }
     return msgspec.json.format(msgspec.json.encode(_finite(whole)), indent=1) + b"\n"
 

@@ -1,11 +1,19 @@
-"""The shards of aligned windows: a modality and its mask side by side, of one number and rows."""
+"""The shards of aligned records: a modality and its mask side by side, of one number and rows.
+
+Rules
+-----
+- A window of a set length is a row. A record of its own length is rows of samples: none is split,
+  one that would go over the limit begins a new shard, one over it stands alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +24,9 @@ from mmprep.steps.running.shardbook import shard_name
 from mmprep.steps.sessions.modality import Modality
 from mmprep.timebase import BoolArray, rate_text
 
+Place: TypeAlias = tuple[int, int, int]  # number of the shard, [begin, end) in it
+Pair: TypeAlias = tuple[ShardWriter, ShardWriter]
+
 
 @dataclass(slots=True)
 class WindowShards:
@@ -23,7 +34,7 @@ class WindowShards:
 
     folder: Path
     shard_size: int
-    _open: dict[str, tuple[ShardWriter, ShardWriter]] = field(default_factory=dict)
+    _open: dict[str, Pair] = field(default_factory=dict)
     _modalities: dict[str, Modality] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -44,31 +55,63 @@ class WindowShards:
 
     def add(self, modality: Modality, values: NDArray[Any], valid: BoolArray) -> None:
         """Append windows."""
-        self._modalities[modality.name] = modality
+        row_bytes = _row_bytes(values)
         done = 0
         while done < len(values):
-            writers, room = self._room(modality.name, values)
-            part = slice(done, done + room)
+            self._pair(modality, values, valid, row_bytes)
+            writers = self._open[modality.name]
+            room = self._limit(modality.name) // row_bytes - writers[0].n_rows
+            part = slice(done, done + max(room, 1))
             first, last = writers[0].write(_stored(values[part]))
             writers[1].write(valid[part])
             done += last - first
 
-    def _room(self, name: str, values: NDArray[Any]) -> tuple[tuple[ShardWriter, ShardWriter], int]:
-        row_bytes = max(_stored(values[:1]).nbytes, 1)
+    def add_record(
+        self, modality: Modality, n_rows: int, blocks: Iterable[tuple[NDArray[Any], BoolArray]]
+    ) -> Place:
+        """Append the rows of one record, block by block.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many there will be.
+        """
+        place: Place | None = None
+        for values, valid in blocks:
+            if place is None:
+                n_bytes = n_rows * _row_bytes(values)
+                number = self._pair(modality, values, valid, n_bytes)
+                begin = self._open[modality.name][0].n_rows
+                place = number, begin, begin + n_rows
+            for writer, rows in zip(
+                self._open[modality.name], (_stored(values), valid), strict=True
+            ):
+                writer.write(rows)
+        if place is None or self._open[modality.name][0].n_rows != place[2]:
+            raise RuntimeError(f"{modality.name}: a record has other rows than planned")
+        return place
+
+    def _limit(self, name: str) -> int:
+        return shard_limit(self._counts[name] - 1, self.shard_size)
+
+    def _pair(
+        self, modality: Modality, values: NDArray[Any], valid: BoolArray, n_bytes: int
+    ) -> int:
+        """Let shards be open that take so many bytes more; give their number."""
+        name = modality.name
+        self._modalities[name] = modality
         if name in self._open:
-            limit = shard_limit(self._counts[name] - 1, self.shard_size)
-            room = limit // row_bytes - self._open[name][0].n_rows
-            if room > 0:
-                return self._open[name], room
+            held = self._open[name][0].n_rows * _row_bytes(values)
+            if held + n_bytes <= self._limit(name):
+                return self._counts[name] - 1
             self._finish(name)
         number = self._counts.get(name, 0)
         self._counts[name] = number + 1
-        shape, dtype = values.shape[1:], _stored(values[:0]).dtype
         self._open[name] = (
-            self._writer(shard_name(name, number), dtype, shape),
-            self._writer(shard_name(f"{name}.valid", number), np.dtype(bool), shape[:1]),
+            self._writer(shard_name(name, number), _stored(values[:0]).dtype, values.shape[1:]),
+            self._writer(shard_name(f"{name}.valid", number), np.dtype(bool), valid.shape[1:]),
         )
-        return self._open[name], max(shard_limit(number, self.shard_size) // row_bytes, 1)
+        return number
 
     def _writer(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ShardWriter:
         path = self.folder / name
@@ -101,6 +144,10 @@ class WindowShards:
         for name in list(self._open):
             self._finish(name)
         return {"files": sorted(self._files), "shards": self._done}
+
+
+def _row_bytes(values: NDArray[Any]) -> int:
+    return max(prod(values.shape[1:]) * values.itemsize, 1)
 
 
 def _stored(values: NDArray[Any]) -> NDArray[Any]:
