@@ -112,6 +112,44 @@ def test_bound_holds_under_normal_jitter():
     assert np.mean(error_s <= bound_s) >= 0.99
 
 
+@pytest.mark.parametrize("jitter_s", [1e-7, 40e-6, 400e-6])
+@pytest.mark.parametrize("tick_ns", [1000, 100_000])
+def test_bound_holds_where_stamps_are_cut_to_ticks(tick_ns, jitter_s):
+    path = {"jitter_s": jitter_s, "outliers": 0.0, "resolution_ns": tick_ns}
+    error_s, bound_s = _runs(WANDER, seeds=1, **path)
+    assert np.mean(error_s <= bound_s) >= 0.99
+    assert np.median(bound_s) < 4e-9 * tick_ns + 5 * np.quantile(error_s, 0.99)
+
+
+def test_bound_holds_where_a_device_counts_slow_ticks():
+    truth = synth.exchanges(WANDER)
+    parts = (np.divmod(column, 10**9) for column in (truth.t2_ns, truth.t3_ns))
+    t2_ns, t3_ns = (s * 10**9 + part * 32768 // 10**9 * 10**9 // 32768 for s, part in parts)
+    error_s, bound_s = _errors_s(clock.fit(replace(truth, t2_ns=t2_ns, t3_ns=t3_ns)), WANDER)
+    assert np.mean(error_s <= bound_s) >= 0.99
+
+
+@pytest.mark.parametrize("tick_ns", [10**5, 10**6, 10**7])
+@pytest.mark.parametrize("noise_s", [0.0, 2e-3])
+def test_bound_holds_where_fixes_are_cut_to_ticks(tick_ns, noise_s):
+    fixes = synth.fixes(WANDER, noise_s=noise_s, interval_s=5.0)
+    device_ns = fixes.device_ns // tick_ns * tick_ns
+    error_s, bound_s = _errors_s(clock.fit_fixes(device_ns, fixes.reference_ns), WANDER)
+    assert np.mean(error_s <= bound_s) >= 0.99
+
+
+@pytest.mark.parametrize("shift_ns", [1, 123_456_789, 10**15 + 7])
+@pytest.mark.parametrize("tick_ns", [1, 1000, 10**6])
+def test_shift_of_all_stamps_of_a_log_shifts_the_map_alone(tick_ns, shift_ns):
+    log = synth.exchanges(RESET, resolution_ns=tick_ns, jitter_s=400e-6)
+    moved = Exchanges(*(getattr(log, name) + shift_ns for name in log.__slots__))
+    model, other = clock.fit(log), clock.fit(moved)
+    stamps_ns, _ = synth.stamps(RESET, 8)
+    there_ns = other.apply_in_order(stamps_ns + shift_ns)
+    assert np.array_equal(there_ns - shift_ns, model.apply_in_order(stamps_ns))
+    assert other.bound_s == model.bound_s
+
+
 def test_asymmetry_bound_is_half_the_least_round_trip():
     model = _fitted(WANDER)
     assert model.asymmetry_bound_s == pytest.approx(120e-6, rel=0.05)

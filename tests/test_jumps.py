@@ -93,3 +93,14 @@ def test_a_lone_broken_exchange_leaves_all_rows_sure():
     placed = clock.fit(broken).place_in_order(stamps_ns)
     assert placed.is_sure.all()
     assert not placed.segment.any()
+
+
+def test_few_rows_that_come_when_they_like_are_parted_by_a_reboot():
+    device = synth.Clock(resets=((150.4, -650_000.0),))
+    model = clock.fit(synth.exchanges(device, duration_s=DURATION_S))
+    steps_s = np.random.default_rng(1).uniform(0, 3, 190)
+    true_ns = synth.MASTER_NS + np.rint(np.cumsum(steps_s) * 1e9).astype(np.int64)
+    stamps_ns = device.device_ns(true_ns)
+    placed = model.place_in_order(stamps_ns)
+    assert placed.is_sure.all()
+    assert np.max(np.abs(model.apply(stamps_ns, segment=placed.segment) - true_ns)) < 10**6

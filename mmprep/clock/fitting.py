@@ -32,6 +32,9 @@ MAX_KNOTS = 1000  # a model
 FEW_KNOTS = 33  # a segment, if it has so many fixes: the bound differs along it
 KNOT_TOLERANCE_S = 20e-9  # what thinning the knots may change
 STALE_S = 2e-9  # nearer to the neighbours' line than rounding leaves a measured fix
+TICKS_HZ = (1, 10, 100, 1000, 1024, 10**4, 32768, 10**5, 10**6, 10**7)  # that clocks are read in
+REGULAR, EVEN = 0.98, 0.995  # shares of stamps that fit a tick, of equal steps; others are broken
+PLANNED = 50  # ticks between stamps: fewer are planned
 MIN_FOR_SCATTER = 5  # fixes whose scatter says how good they are
 
 
@@ -118,9 +121,10 @@ def fit_exchanges(t1_ns: IntArray, t2_ns: IntArray, t3_ns: IntArray, t4_ns: IntA
     possible = delay_ns > _impossible_ns(delay_ns)
     source_ns, target_ns = t2_ns + (t3_ns - t2_ns) // 2, t1_ns + (t4_ns - t1_ns) // 2
     delay_s = seconds(delay_ns[possible])
-    errors = _errors_of_delays(delay_s, _resolution_s(t1_ns, t2_ns, t3_ns, t4_ns))
+    resolution_s = _tick_s(t1_ns, t2_ns, t3_ns, t4_ns)
+    errors = _errors_of_delays(delay_s, resolution_s)
     points = Points(source_ns[possible], target_ns[possible], *errors)
-    model = _fit(points, "exchanges")
+    model = _fit(points, "exchanges", resolution_s / 2)
     n_rejected = model.n_rejected + int(np.sum(~possible))
     return replace(model, n_rejected=n_rejected, asymmetry_bound_s=float(delay_s.min()) / 2)
 
@@ -151,12 +155,28 @@ def _errors_of_delays(
     return np.sqrt(variance), (excess_s + floor_s) / 2 + resolution_s, excess_s
 
 
-def _resolution_s(*columns_ns: IntArray) -> float:
-    """Give the unit in which all stamps are whole: 1 ms, 1 us or 1 ns."""
-    for unit_ns in (1_000_000, 1000):
-        if all(np.all(column % unit_ns == 0) for column in columns_ns):
-            return unit_ns / NS_PER_S
-    return 1 / NS_PER_S
+def _tick_s(*columns_ns: IntArray) -> float:
+    """Give the longest tick that a clock was read in, by its columns; 1 ns where nothing tells."""
+    return max((_tick_of(column) for column in columns_ns), default=1) / NS_PER_S
+
+
+def _tick_of(stamps_ns: IntArray) -> float:
+    """Give the longest tick, ns, that nearly all stamps are whole numbers of apart.
+
+    Their differences say so, whatever moment they count from. Instants that were planned, evenly
+    or at round times, say nothing of the tick.
+    """
+    step_ns = np.diff(stamps_ns)
+    usual_ns = float(np.median(step_ns)) if step_ns.size else 0.0
+    if step_ns.size == 0 or np.mean(step_ns == usual_ns) > EVEN:
+        return 1.0
+    part_ns = (stamps_ns - stamps_ns[stamps_ns.size // 2]) % NS_PER_S
+    for rate_hz in TICKS_HZ:
+        off = part_ns * rate_hz % NS_PER_S
+        if np.mean(np.minimum(off, NS_PER_S - off) <= rate_hz) >= REGULAR:  # rounded to 1 ns
+            tick_ns = NS_PER_S / rate_hz
+            return tick_ns if PLANNED * tick_ns < usual_ns else 1.0
+    return 1.0
 
 
 def fit_fixes(
@@ -180,11 +200,13 @@ def fit_fixes(
     """
     order = np.argsort(reference_ns, kind="stable")
     source_ns, target_ns = device_ns[order], reference_ns[order]
-    sigma_s = _scatter_s(source_ns, target_ns) + _resolution_s(device_ns, reference_ns) / 3
+    distance_s = _distances_s(source_ns, target_ns)
+    resolution_s = _tick_s(source_ns, target_ns)
+    sigma_s = _scatter_s(distance_s) + resolution_s / 3
     sigma_s *= 1 + 4 / max(source_ns.size - 2, 1)  # few fixes may agree by chance
     sigma = np.full(source_ns.size, max(sigma_s, 1e-9))
     points = Points(source_ns, target_ns, sigma, 6 * sigma, np.zeros(sigma.size))
-    model = _fit(points, "fixes", drift)
+    model = _fit(points, "fixes", resolution_s, drift)
     return model if model.n_fixes >= MIN_FOR_SCATTER else _without_bound(model)
 
 
@@ -193,29 +215,37 @@ def _without_bound(model: ClockModel) -> ClockModel:
     return replace(model, segments=segments, bound_s=None)
 
 
-def _scatter_s(source_ns: IntArray, target_ns: IntArray) -> float:
-    """Estimate the error of fixes from each one's distance to the line of its neighbours.
-
-    The lower quartile, so that up to half of these distances may be spoilt by outliers. Fixes that
-    repeat the offset before them were not measured anew (LSL goes on so when a host is gone), and
-    say nothing about the error.
-    """
+def _distances_s(source_ns: IntArray, target_ns: IntArray) -> FloatArray:
+    """Give each fix's distance to the line of its neighbours, in that of one fix, s, (n - 2,)."""
     if source_ns.size < 3:
-        return 0.0
+        return np.zeros(0)
     time_s, offset_s = seconds(target_ns - target_ns[0]), offsets_s(source_ns, target_ns)
     width_s = np.maximum(time_s[2:] - time_s[:-2], 1e-9)
     part = (time_s[1:-1] - time_s[:-2]) / width_s
     miss_s = offset_s[1:-1] - (1 - part) * offset_s[:-2] - part * offset_s[2:]
     spread = np.sqrt(1 + part**2 + (1 - part) ** 2)
-    distance_s = np.abs(miss_s) / spread
+    return np.asarray(np.abs(miss_s) / spread, dtype=np.float64)
+
+
+def _scatter_s(distance_s: FloatArray) -> float:
+    """Estimate the error of fixes from their distances to the lines of their neighbours.
+
+    The lower quartile, so that up to half of these distances may be spoilt by outliers. Fixes that
+    repeat the offset before them were not measured anew (LSL goes on so when a host is gone), and
+    say nothing about the error.
+    """
     moved = distance_s > STALE_S
-    if np.mean(moved) < 0.1:  # exact fixes, but for a jump
+    if moved.size == 0 or np.mean(moved) < 0.1:  # exact fixes, but for a jump
         return 0.0
     return float(np.quantile(distance_s[moved], 0.25) / 0.3186)
 
 
-def _fit(points: Points, method: str, drift: float | None = None) -> ClockModel:
-    """Split, smooth and assemble."""
+def _fit(points: Points, method: str, cut_s: float, drift: float | None = None) -> ClockModel:
+    """Split, smooth and assemble.
+
+    Stamps that are read in ticks are off by up to `cut_s`, which averaging need not take out: by
+    one tick if cut and not rounded; of exchanges both sides are cut, so half of it stays.
+    """
     points = points.at(np.argsort(points.target_ns, kind="stable"))
     check_usable(points)
     number = segment_numbers(points, drift)
@@ -224,7 +254,10 @@ def _fit(points: Points, method: str, drift: float | None = None) -> ClockModel:
     order = np.lexsort((points.source_ns, number))[n_rejected:]
     points, number = points.at(order), number[order]
     rows = rows_of(points, number)
-    segments = _segments(rows, robust_curve(rows), points, number)
+    segments = tuple(
+        replace(one, bound_s=one.bound_s + cut_s)
+        for one in _segments(rows, robust_curve(rows), points, number)
+    )
     return replace(_model(segments, points, number, method), n_rejected=n_rejected)
 
 

@@ -34,8 +34,9 @@ SURE = 0.999
 _MAD = 1.4826
 _FLANK = 2048  # rows on each side that tell the line
 _FEW = 32  # rows are too few for that
+_MANY = 1024  # so many tell scatter of a large part of a period from rows that come by chance
 _NEAR = 16  # rows that a jump is searched in beyond where the fixes allow it
-_WALKS = 3.0  # times a step's scatter: what departs from a line by more is not regular
+_FAR, _WALKS = 64, 2.0  # rows apart that differ by so much more than neighbours: not regular
 _SURPRISE, _NEITHER, _OUTSIDE = 12.5, 4.5, 50.0  # cost of a row 5 sigma off, of fitting none
 _PARTED = -8.0  # log-probability of rows that fit neither
 _MAX_TIES = 64.0  # neighbours that scatter alike
@@ -260,12 +261,21 @@ def _fitted(rows: list[FloatArray], times: list[FloatArray]) -> _Line | None:
     slope, levels, misses = _refined(rows, times, slope)
     miss = np.concatenate(misses)
     sigma_s = max(_MAD * float(np.median(np.abs(miss))), 1e-9)
-    steps = np.concatenate([np.diff(t) - slope for t in times])
-    if sigma_s > _WALKS * 0.9 * float(np.mean(np.abs(steps))) + 1e-6:
+    if _walks(misses) or (miss.size < _MANY and sigma_s > slope / 4):
         return None
     if len(rows) == 2:
         slope, levels = _joined(rows, levels, slope, sigma_s)
     return _Line(slope, levels, sigma_s, _ties(misses))
+
+
+def _walks(misses: list[FloatArray]) -> bool:
+    """Tell stamps that walk away from any line: far ones differ by more than neighbours do."""
+    far = min(max(min(miss.size for miss in misses) // 4, 8), _FAR)
+    near_s, far_s = (
+        np.median(np.abs(np.concatenate([miss[lag:] - miss[:-lag] for miss in misses])))
+        for lag in (1, far)
+    )
+    return bool(far_s > _WALKS * near_s + 1e-6)
 
 
 def _slopes(rows: FloatArray, times: FloatArray) -> FloatArray:
