@@ -6,6 +6,9 @@ Rules
   one-sided (a sharp lower edge, or packets), lie above the clock: the level is their lower edge,
   2 x the lowest - the second lowest. Stamps cut to whole steps longer than a sample (whole
   seconds) lie below it by up to one step: the level is such that each sample lies within its step.
+  Stamps without other scatter that are rounded to steps of a period or a few lie within half a step
+  of it; a block in which they skip or repeat one tells it exactly, another to within what is left.
+  Those that never skip or repeat are taken as exact.
 - A level is as sure as the scatter of its stamps makes it, or less where levels scatter more.
 
 References
@@ -29,6 +32,9 @@ _MAD = 1.4826
 _CLIP = 4.0
 _CUT = 1.5
 _MIN_BLOCKS = 8
+_COARSE_S = 1e-5
+_ROWS_A_JUMP = 100
+_JUMP = 0.01  # of a step: how far from where a stamp would jump the nearest sample may lie
 
 # Each gives the levels of blocks and their variance, and has the rows' levels for its own.
 Levels: TypeAlias = tuple[FloatArray, FloatArray]
@@ -103,6 +109,13 @@ def _middle(level: FloatArray, starts: IntArray, step_s: float) -> Levels:
     return middle, _spread(middle) + (step_s - (high - low)) ** 2 / 12
 
 
+def _rounded(level: FloatArray, starts: IntArray, step_s: float) -> Levels:
+    low, high = np.minimum.reduceat(level, starts), np.maximum.reduceat(level, starts)
+    left = np.maximum(step_s - (high - low), 0.0)
+    alike = starts.size / (1 + np.count_nonzero(left < step_s / 2))  # between two jumps: as one
+    return (low + high) / 2, alike * left**2 / 12 + (step_s * _JUMP) ** 2
+
+
 def _spread(level: FloatArray) -> FloatArray:
     """Judge the noise of levels by their steps, (k,)."""
     step = np.diff(level) ** 2
@@ -123,6 +136,7 @@ _LEVELS: dict[str, Callable[[FloatArray, IntArray, float], Levels]] = {
     "mean": _means,
     "envelope": _edges,
     "cut": _middle,
+    "rounded": _rounded,
 }
 
 
@@ -143,6 +157,8 @@ def choose_estimate(stamps_s: FloatArray, counted: Counted, step_s: float) -> st
         return "cut"
     if counted.packet > 1:
         return "envelope"
+    if step_s >= _COARSE_S and _is_rounded(level_of(stamps_s, counted), step_s):
+        return "rounded"
     level = level_of(stamps_s, counted)
     rows = min(max(int(4.0 / counted.period_s), 64), level.size)
     n_blocks = level.size // rows
@@ -152,6 +168,12 @@ def choose_estimate(stamps_s: FloatArray, counted: Counted, step_s: float) -> st
         some = blocks[part.start // rows : part.stop // rows]
         some -= np.median(some, axis=1, keepdims=True)
     return "envelope" if _is_delay(level) else "mean"
+
+
+def _is_rounded(level: FloatArray, step_s: float) -> bool:
+    """Say whether stamps go from one step to the next at once, as a line does that is rounded."""
+    n_jumps = np.count_nonzero(np.abs(np.diff(level)) > step_s / 2)
+    return bool(0 < n_jumps < level.size / _ROWS_A_JUMP)
 
 
 def _is_delay(values: FloatArray) -> bool:

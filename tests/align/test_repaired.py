@@ -185,3 +185,17 @@ def test_repair_of_broken_stamps_rises_and_adds_up(faults, rate):
     assert fixed.n_samples + fixed.n_corrupt + fixed.n_duplicate == stamps.size
     assert np.all(np.diff(fixed.stamps_ns()) > 0)
     assert fixed.n_samples == 0 or np.ptp(fixed.stamps_ns()) < 10 * 10**9
+
+
+@pytest.mark.parametrize("ppm", [-30, -20, 20, 25, 30, 140])
+@pytest.mark.parametrize("rate", [250, 1000])
+def test_whole_milliseconds_give_the_phase_by_their_beat(ppm, rate):
+    true_s = (np.arange(600 * rate) + abs(ppm) / 200) / rate * (1 + ppm * 1e-6)
+    stamps_ns = np.rint(true_s * 1e3).astype(np.int64) * 10**6
+    stream = Stream("x", stamps_ns, np.zeros((true_s.size, 1)), nominal_rate_hz=Fraction(rate))
+    found = align.repair(stream, stamps_ns)
+    assert (found.n_samples, found.repairs.estimate) == (true_s.size, "rounded")
+    times_ns = found.stamps_ns()
+    off_s = np.abs(times_ns / 1e9 - true_s).reshape(-1, rate).max(axis=1)
+    assert off_s.max() < 50e-6
+    assert np.mean(off_s <= 3.5 * found.sigma_at_s(times_ns[::rate])) >= 0.99
