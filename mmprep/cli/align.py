@@ -172,9 +172,9 @@ _labels = options.chain(
     options.labels,
     click.option(
         "--label-time",
-        metavar="COLUMN[,unit=ms]",
-        help="The rows are said at this time (annotation as it goes on), seconds after the"
-        " session's origin or Unix time.",
+        metavar="COLUMN[,unit=ms][,origin=session|trial|EVENT]",
+        help="The rows are said at this time (annotation as it goes on), Unix time or seconds after"
+        " the session's origin, the onset of the trial, or the first event of that name.",
     ),
     click.option(
         "--label-agg",

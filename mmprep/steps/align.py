@@ -28,6 +28,7 @@ from mmprep.steps.base import (
     Work,
 )
 from mmprep.steps.labels import joining
+from mmprep.steps.labels.origin import Origins
 from mmprep.steps.running.shardbook import ShardBook
 from mmprep.steps.sessions import named, recorded, studied, trialplan, windowlist
 from mmprep.steps.sessions.config import Config
@@ -63,7 +64,8 @@ def run(
     ) as current:
         for note in plan.notes:
             current.progress.say(note)
-        tasks = [Task(item.id, (item,), wish, _memory(item)) for item in plan.items]
+        spec = wish if wanted.event is None else {**wish, "label_event": wanted.event}
+        tasks = [Task(item.id, (item,), spec, _memory(item)) for item in plan.items]
         if options.dry_run:
             return current.preview(tasks, sum(item.n_bytes for item in plan.items))
         outcomes = current.map(Work("mmprep.steps.sessions.session:run"), tasks, label="align")
@@ -143,6 +145,7 @@ def _contents(
     placed: dict[str, Placed] = {}
     records: list[Record] = []
     sessions: dict[str, Session] = {}
+    events_s: dict[str, float] = {}
     for outcome in outcomes:
         value = outcome.value or {}
         names = book.add(value)
@@ -152,6 +155,8 @@ def _contents(
             records += windowlist.records(
                 plan.templates[name], name, found["windows"], value["shards"], names
             )
+            if found.get("event_s") is not None:
+                events_s[name] = found["event_s"]
             _tell(current, found)
     if not records:
         raise DataError(
@@ -159,7 +164,8 @@ def _contents(
             where=", ".join(list(sessions)[:3]),
             hint="a shorter --window, a smaller --min-valid, --on-gap mask, trials with a length",
         )
-    origins = {name: session.origin_ns for name, session in sessions.items()}
+    unix_ns = {name: session.origin_ns for name, session in sessions.items()}
+    origins = Origins(unix_ns, events_s)
     joined, said = known.join(records, origins)
     for remark in said:
         current.progress.say(remark)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, table_ref
 from mmprep.steps.labels import cells, joining
+from mmprep.steps.labels.origin import Origins
 
 
 def _record(name, begin_s=0.0, duration_s=1.0, **more):
@@ -198,7 +200,7 @@ def test_intervals_that_all_miss_are_an_error_that_names_the_range(tmp_path):
     rows = "s\t1680686630\t1680686640\tstress\n"
     table = _table(tmp_path, "session\tbegin_s\tend_s\tlabel\n" + rows, "session")
     with pytest.raises(DataError, match="the windows lie in 0 to 1 s") as caught:
-        table.join([_record("a")], {"s": 0})
+        table.join([_record("a")], Origins({"s": 0}))
     assert "origin" in caught.value.hint
 
 
@@ -368,10 +370,76 @@ def test_unix_times_are_those_of_an_absolute_session(tmp_path):
     rows = "s\t1700000000\t1\ns\t1700000001\t2\n"
     table = _table(tmp_path, "session\tt\tx\n" + rows, "session", time="t")
     windows = [_record(str(k), begin_s=k) for k in range(2)]
-    found, _ = table.join(windows, {"s": 1_700_000_000 * 10**9})
+    found, _ = table.join(windows, Origins({"s": 1_700_000_000 * 10**9}))
     assert [record.labels["x"] for record in found] == [1, 2]
     with pytest.raises(DataError, match="the session clock is not absolute"):
-        table.join(windows, {"s": None})
+        table.join(windows, Origins({"s": None}))
+
+
+def _of_trial(trial, onset_s, n=3, **more):
+    extra = {"trial": trial, "onset_s": onset_s}
+    return [_record(f"{trial}{k}", begin_s=onset_s + k, extra=extra, **more) for k in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("time", "unit"), [("t,origin=trial", 1), ("t,unit=ms,origin=trial", 1000)]
+)
+def test_times_count_from_the_onset_of_each_trial(tmp_path, time, unit):
+    rows = "".join(f"s\t{k * unit}\t{k + 1}\n" for k in range(3))
+    table = _table(tmp_path, "session\tt\tx\n" + rows, "session", time=time)
+    found, _ = table.join([*_of_trial("a", 4.5), *_of_trial("b", 20)])
+    assert [record.labels["x"] for record in found] == [1, 2, 3, 1, 2, 3]
+
+
+def test_times_of_each_trial_are_its_own_where_it_is_in_the_key(tmp_path):
+    rows = "a\t0\t1\na\t1\t2\nb\t0\t7\nb\t1\t8\n"
+    table = _table(tmp_path, "trial\tt\tx\n" + rows, "trial", time="t,origin=trial")
+    found, _ = table.join([*_of_trial("a", 4.5, 2), *_of_trial("b", 20, 2)])
+    assert [record.labels["x"] for record in found] == [1, 2, 7, 8]
+
+
+def test_intervals_may_count_from_the_onset_too(tmp_path):
+    rows = "s\t1\t2\tfear\n"
+    table = _table(
+        tmp_path,
+        "session\tbegin_s\tend_s\tlabel\n" + rows,
+        "session",
+        time="begin_s,origin=trial",
+    )
+    found, _ = table.join(_of_trial("a", 4.5))
+    assert [record.label for record in found] == [None, "fear", None]
+
+
+def test_times_count_from_the_first_event_of_a_name(tmp_path):
+    rows = "s\t0\t1\ns\t1\t2\n"
+    table = _table(tmp_path, "session\tt\tx\n" + rows, "session", time="t,origin=film on, 2")
+    windows = [_record(str(k), begin_s=k) for k in range(5)]
+    found, said = table.join(windows, Origins({}, {"s": 2.0}))
+    assert [record.labels.get("x") for record in found] == [None, None, 1, 2, None]
+    assert not any("no event" in one for one in said)
+
+
+def test_sessions_without_the_event_have_no_labels_and_are_named(tmp_path):
+    rows = "s\t0\t1\nother\t0\t1\n"
+    table = _table(tmp_path, "session\tt\tx\n" + rows + "s\t1\t2\n", "session", time="t,origin=go")
+    other = msgspec.structs.replace(_record("o"), session="other")
+    found, said = table.join([_record("a"), other], Origins({}, {"s": 0.0}))
+    assert [record.labels for record in found] == [{"x": 1}, {}]
+    assert any("1 sessions have no event 'go' (other)" in one for one in said)
+
+
+def test_origin_that_no_record_has_is_refused(tmp_path):
+    text = "session\tt\tx\ns\t0\t1\n"
+    with pytest.raises(UsageError, match="there are no trials"):
+        _table(tmp_path, text, "session", time="t,origin=trial").join([_record("a")])
+    with pytest.raises(DataError, match="no session has an event 'go'"):
+        _table(tmp_path, text, "session", time="t,origin=go").join([_record("a")])
+
+
+def test_unix_times_count_from_nothing_else(tmp_path):
+    table = _table(tmp_path, "session\tt\tx\ns\t1700000000\t1\n", "session", time="t,origin=trial")
+    with pytest.raises(DataError, match="has Unix times, and origin=trial"):
+        table.join(_of_trial("a", 4.5))
 
 
 @pytest.mark.parametrize(

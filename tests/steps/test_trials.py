@@ -263,6 +263,27 @@ def test_texts_beside_numbers_are_markers_where_they_begin(aligned, tmp_path):
     assert spans(records) == [(2, 1), (3, 1), (4, 1), (6, 1)]
 
 
+# What labels count from
+
+
+def test_annotation_counts_from_the_onset_of_each_trial(aligned, tmp_path):
+    rows = "".join(f"1,{k},{k}\n2,{k},{10 + k}\n" for k in range(5))
+    (tmp_path / "said.csv").write_text("trial,t,arousal\n" + rows)
+    options = {"labels": str(tmp_path / "said.csv"), "on": "trial", "label_time": "t,origin=trial"}
+    records = aligned(HEAD + "2.25\t3\tgo\t1\n10.5\t2\tgo\t1\n", **options)
+    assert [record.labels["arousal"] for record in records] == [0, 1, 2, 10, 11]
+
+
+def test_annotation_counts_from_the_first_event_of_a_name(aligned, tmp_path):
+    (tmp_path / "said.csv").write_text("session,t,arousal\n" + "session,0,1\nsession,1,2\n")
+    options = {"labels": str(tmp_path / "said.csv"), "on": "session"}
+    text = HEAD + "4\t1\twarm-up\t1\n10.5\t3\tfilm\t1\n20\t2\tfilm\t1\n"
+    records = aligned(text, label_time="t,origin=film", **options)
+    assert [record.labels.get("arousal") for record in records] == [None, 1, 2, None, None, None]
+    with pytest.raises(DataError, match="no session has an event 'fil'"):
+        aligned(text, label_time="t,origin=fil", out="none", **options)
+
+
 # Records of their own length
 
 

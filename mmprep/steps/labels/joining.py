@@ -8,7 +8,8 @@ Rules
   the one that `--label` names; `--label-bins` makes classes of numbers.
 - A column is numbers if all its cells are, else text; `07` is text.
 - With `begin_s` and `end_s` the rows are intervals on the session clock; with `--label-time` the
-  table that has this column is continuous annotation.
+  table that has this column is continuous annotation. Its times count from the session's start,
+  from the onset of the trial, or from the first event of a name: see `origin`.
 - Two rows of one key that say different things of the same time are an error.
 - Rows and records without a partner are counted and said; no partner at all is an error.
 """
@@ -28,14 +29,12 @@ from mmprep.steps.labels import keying, timing
 from mmprep.steps.labels.bins import Bins
 from mmprep.steps.labels.cells import column_values, read_cells, value
 from mmprep.steps.labels.keying import Key, On
+from mmprep.steps.labels.origin import NO_ORIGINS, NO_TIME, LabelTime, Origins
 from mmprep.steps.labels.timing import Row, Taken
-from mmprep.timebase import NS_PER_S
 
 INTERVAL = ("begin_s", "end_s")
 _LOOK_ALIKE = frozenset({"start", "stop", "begin", "end", "onset", "offset", "duration"})
 UNIX_S = 1e9  # larger seconds are those of Unix time
-
-Origins = Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ class Wish:
     bins : str, optional
         See `Bins`.
     time : str, optional
-        The column of time of continuous annotation, `COLUMN[,unit=s|ms]`; since second 0 of the
-        session clock, or Unix time.
+        The column of time of continuous annotation, `COLUMN[,unit=s|ms][,origin=...]`, or `begin_s`
+        of intervals: see `origin.LabelTime`.
     agg : str
         One of `timing.AGGREGATES`.
     lag_s : float
@@ -66,6 +65,11 @@ class Wish:
     time: str | None = None
     agg: str = "cover"
     lag_s: float = 0.0
+
+    @property
+    def event(self) -> str | None:
+        """The event whose time in each session is asked for."""
+        return LabelTime.parse(self.time).event if self.time else None
 
     def content(self) -> dict[str, Any]:
         """Give what changes content, beside the tables themselves."""
@@ -109,6 +113,7 @@ class LabelTable:
     is_timed: bool
     agg: str | None = None
     intervals_like: tuple[str, ...] = ()
+    clock: LabelTime = NO_TIME
 
     def apply(self, records: Sequence[Record], origins: Origins) -> tuple[list[Record], list[str]]:
         """Join the table.
@@ -124,6 +129,7 @@ class LabelTable:
         DataError
             No record matches at all, or nothing is said of the time of any window.
         """
+        self.clock.check(records, origins)
         found = keying.matched(map(self.on.key, records), list(self.rows), self.path)
         tally = _Tally()
         joined = [self._joined(record, found.keys, origins, tally) for record in records]
@@ -142,6 +148,11 @@ class LabelTable:
         if found.by_number:
             pairs = [f"{ours} is {theirs}" for ours, theirs in found.by_number]
             said.append(f"{self.path}: keys matched by their number: {_some(pairs)}")
+        if lacking := self.clock.lacking(records, origins):
+            said.append(
+                f"{self.path}: {len(lacking)} sessions have no event {self.clock.event!r}"
+                f" ({_some(lacking)})"
+            )
         remark = self._unmatched(tally)
         return joined, said + ([remark] if remark else [])
 
@@ -162,17 +173,13 @@ class LabelTable:
         return msgspec.structs.replace(record, labels=labels, label=label)
 
     def _taken(self, rows: Sequence[Row], record: Record, origins: Origins) -> Taken | None:
-        shift_s = 0.0
-        if self.is_timed and _is_unix(rows):
-            origin_ns = origins.get(record.session)
-            if origin_ns is None:
-                raise DataError(
-                    "has Unix times, and the session clock is not absolute",
-                    where=f"{self.path}:{rows[0].line}",
-                    hint="write seconds after the origin of the session",
-                )
-            shift_s = origin_ns / NS_PER_S
-        begin_s, end_s = record.begin_s + shift_s, record.end_s + shift_s
+        zero_s: float | None = 0.0
+        if self.is_timed:
+            is_unix, where = _is_unix(rows), f"{self.path}:{rows[0].line}"
+            zero_s = self.clock.zero_s(record, origins, is_unix=is_unix, where=where)
+        if zero_s is None:
+            return None
+        begin_s, end_s = record.begin_s - zero_s, record.end_s - zero_s
         if self.agg in {None, "cover"}:
             return timing.covering(rows, begin_s, end_s)
         return timing.inside(rows, begin_s, end_s, self.agg or "")
@@ -202,7 +209,7 @@ class LabelTable:
         return DataError(
             f"{what}: the windows lie in 0 to {last:g} s",
             where=self.path,
-            hint=f"{hint} seconds after the origin of the aligned session",
+            hint=f"{hint} seconds after {self.clock.words}",
         )
 
     def _unmatched(self, tally: _Tally) -> str | None:
@@ -248,14 +255,14 @@ class Labels:
         return tuple(table.path for table in self.tables)
 
     def join(
-        self, records: Sequence[Record], origins: Origins | None = None
+        self, records: Sequence[Record], origins: Origins = NO_ORIGINS
     ) -> tuple[list[Record], list[str]]:
         """Join all tables, one after the other, then name the classes.
 
         Parameters
         ----------
-        origins : mapping of str to int, optional
-            Session -> Unix nanoseconds of its second 0, for tables with Unix times.
+        origins : Origins, optional
+            What the times of tables may count from.
 
         Raises
         ------
@@ -267,7 +274,7 @@ class Labels:
         said: list[str] = []
         joined = list(records)
         for table in self.tables:
-            joined, remarks = table.apply(joined, origins or {})
+            joined, remarks = table.apply(joined, origins)
             said += remarks
         if self.label is None and self.bins is None:
             return joined, said
@@ -310,7 +317,7 @@ def read(wish: Wish) -> Labels:
             f"{len(wish.files)} --labels, {len(wish.on)} --on", hint="one --on for all, or one each"
         )
     ons = wish.on * len(wish.files) if len(wish.on) == 1 else wish.on or (None,) * len(wish.files)
-    clock = _Clock.parse(wish.time) if wish.time else None
+    clock = LabelTime.parse(wish.time) if wish.time else None
     sheets = [_Sheet(path, *read_cells(path)) for path in wish.files]
     if clock is not None and not any(clock.column in sheet.header for sheet in sheets):
         raise UsageError(f"no table has a column {clock.column!r}", where="--label-time")
@@ -318,27 +325,6 @@ def read(wish: Wish) -> Labels:
         _table(sheet, keying.parse(on), wish, clock) for sheet, on in zip(sheets, ons, strict=True)
     )
     return Labels(tables, wish.label, Bins.parse(wish.bins) if wish.bins else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """A column of time, and how many of its units are a second."""
-
-    column: str
-    per_s: float
-
-    @classmethod
-    def parse(cls, text: str) -> _Clock:
-        column, *settings = text.split(",")
-        unit = settings[0].removeprefix("unit=") if settings else "s"
-        if len(settings) > 1 or unit not in _PER_S or settings not in ([], [f"unit={unit}"]):
-            raise UsageError(
-                f"{text!r} is not COLUMN[,unit={'|'.join(_PER_S)}]", where="--label-time"
-            )
-        return cls(column, _PER_S[unit])
-
-
-_PER_S = {"s": 1.0, "ms": 1e3, "us": 1e6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +336,7 @@ class _Sheet:
     cells: list[tuple[int, list[str]]]
 
 
-def _table(sheet: _Sheet, on: On, wish: Wish, clock: _Clock | None) -> LabelTable:
+def _table(sheet: _Sheet, on: On, wish: Wish, clock: LabelTime | None) -> LabelTable:
     path, header = sheet.path, sheet.header
     if unknown := [column for column in on.columns if column not in header]:
         raise UsageError(
@@ -359,18 +345,20 @@ def _table(sheet: _Sheet, on: On, wish: Wish, clock: _Clock | None) -> LabelTabl
     given = [name for name in INTERVAL if name in header]
     if len(given) == 1:
         raise UsageError(f"has {given[0]} alone", where=path, hint="intervals need begin_s, end_s")
-    is_continuous = clock is not None and clock.column in header
-    times = (clock.column,) if clock is not None and is_continuous else tuple(given)
-    per_s = clock.per_s if clock is not None and is_continuous else 1.0
+    own = clock if clock is not None and clock.column in header else NO_TIME
+    is_continuous = bool(own.column) and own.column not in given
+    times = (own.column,) if is_continuous else tuple(given)
     rows = _rows(sheet, on.columns, times)
-    rows = {key: [_moved(row, per_s, wish.lag_s) for row in found] for key, found in rows.items()}
+    rows = {
+        key: [_moved(row, own.per_s, wish.lag_s) for row in found] for key, found in rows.items()
+    }
     if is_continuous:
         rows = {key: _points(found, wish.agg) for key, found in rows.items()}
-        return LabelTable(path, on, rows, is_timed=True, agg=wish.agg)
+        return LabelTable(path, on, rows, is_timed=True, agg=wish.agg, clock=own)
     for found in rows.values():
         timing.check_apart(path, found)
     alike = tuple(name for name in header if name.lower() in _LOOK_ALIKE)
-    return LabelTable(path, on, rows, is_timed=bool(given), intervals_like=alike)
+    return LabelTable(path, on, rows, is_timed=bool(given), intervals_like=alike, clock=own)
 
 
 def _points(rows: Iterable[Row], agg: str) -> list[Row]:

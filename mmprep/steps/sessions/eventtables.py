@@ -12,7 +12,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from mmprep.steps.sessions import rawparts, sync
 from mmprep.steps.sessions.modality import Modality
 from mmprep.steps.sessions.streams import Clocked
 from mmprep.steps.sessions.streamspec import StreamSpec
-from mmprep.timebase import IntArray
+from mmprep.timebase import NS_PER_S, IntArray
 
 _NO_TEXTS = "name a table of events, or a stream of markers"
 
@@ -121,25 +122,65 @@ class Moved:
             np.arange(self.repaired.n_samples) if self.repaired.rows is None else self.repaired.rows
         )
 
-    def write(
-        self, job: Job, item: Item, plan: align.AnyPlan, value: dict[str, Any]
-    ) -> WrittenEvents:
+    def first_ns(self, text: str) -> int | None:
+        """Find when the first event of a text is; None if there is none."""
+        named = self.table.matching(re.compile(rf"\A{re.escape(text)}\Z"))
+        times_ns = self.repaired.stamps_ns()[named[self.rows]]
+        return int(times_ns[0]) if times_ns.size else None
+
+    def write(self, out: Out) -> WrittenEvents:
         """Write the rows inside the windows' span as a table on the session clock."""
-        placed = align.place_events(self.repaired, plan.span_ns, self.lasts_ns)
-        name = files.portable(f"tables/{self.clocked.name}/{item.id}.parquet")
-        path = job.folder / name
+        placed = align.place_events(self.repaired, out.plan.span_ns, self.lasts_ns)
+        name = files.portable(f"tables/{self.clocked.name}/{out.item.id}.parquet")
+        path = out.job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         self.table.write(
             path,
             placed.rows,
             placed.stamps_ns,
             placed.durations_ns,
-            item_id=item.id,
-            origin_ns=plan.origin_ns,
+            item_id=out.item.id,
+            origin_ns=out.plan.origin_ns,
             absolute=self.clocked.is_absolute,
         )
-        value["files"].append(FileNote.of(job.folder, name).row())
+        out.value["files"].append(FileNote.of(out.job.folder, name).row())
         return WrittenEvents(self.clocked.name, name, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Where the tables of a session go."""
+
+    job: Job
+    item: Item
+    plan: align.AnyPlan
+    value: dict[str, Any]
+
+
+def write_all(
+    streams: Iterable[EventStream | TextColumns], out: Out, event: str | None
+) -> tuple[list[WrittenEvents], float | None]:
+    """Write the tables of a session, one after the other.
+
+    Parameters
+    ----------
+    event : str, optional
+        A text whose first time is asked for.
+
+    Returns
+    -------
+    list of WrittenEvents
+    float or None [s]
+        When that was, after the origin.
+    """
+    written, times_ns = [], []
+    for stream in streams:
+        moved = stream.moved(out.job.folder)
+        written.append(moved.write(out))
+        first_ns = None if event is None else moved.first_ns(event)
+        times_ns += [] if first_ns is None else [first_ns]
+    first_s = (min(times_ns) - out.plan.origin_ns) / NS_PER_S if times_ns else None
+    return written, first_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Wish:
         None for records of their own length.
     trials : TrialWish, optional
         None for windows over all that the streams cover.
+    label_event : str, optional
+        The event whose first time the labels count from.
     """
 
     window_s: Fraction | None
@@ -68,6 +70,7 @@ class Wish:
     filters: Mapping[str, Mapping[str, float | None]]
     references: Mapping[str, Sequence[str]]
     trials: TrialWish | None = None
+    label_event: str | None = None
 
     @property
     def drops(self) -> bool:
@@ -101,6 +104,7 @@ class Wish:
             filters=spec["filters"],
             references=spec["references"],
             trials=TrialWish.of(spec["trials"]) if "trials" in spec else None,
+            label_event=spec.get("label_event"),
         )
 
 

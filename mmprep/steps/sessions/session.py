@@ -20,6 +20,7 @@ from mmprep.steps.intake import films
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
 from mmprep.steps.sessions import (
+    eventtables,
     laying,
     sharedevents,
     streams,
@@ -68,8 +69,8 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         windows, counts = windowcut.cut(chosen, plan, wish, written)
         shards = written.close()
     texts = [TextColumns(modality) for modality in chosen if modality.clocked.opened.texts]
-    tables: list[EventStream | TextColumns] = [*events, *texts]
-    moved = [one.moved(job.folder).write(job, item, plan, value) for one in tables]
+    out = eventtables.Out(job, item, plan, value)
+    moved, event_s = eventtables.write_all((*events, *texts), out, wish.label_event)
     told = laid.told(windows)
     facts = [sync.stream_facts(m, plan, laid.spans_ns) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
@@ -83,15 +84,12 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         is_absolute=is_absolute,
         trials=told.facts() if told else None,
     )
-    name = files.portable(f"sync/{item.id}.json")
-    path = job.folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text)
-    value["files"] += [*shards["files"], FileNote.of(job.folder, name).row()]
+    value["files"] += [*shards["files"], _written(job, f"sync/{item.id}.json", text)]
     value["shards"] = shards["shards"]
     value["sessions"][item.id] = {
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
+        "event_s": event_s,
         "windows": windows.value(plan, moved) | ({"trials": told.columns()} if told else {}),
         "notes": [
             *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
@@ -105,6 +103,14 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
             *films.warnings(item.id, facts),
         ],
     }
+
+
+def _written(job: Job, name: str, text: bytes) -> list[Any]:
+    """Write a file of the session."""
+    path = job.folder / files.portable(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return FileNote.of(job.folder, files.portable(name)).row()
 
 
 def _clock_name(chosen: list[Modality], wish: Wish) -> str:
