@@ -34,6 +34,12 @@ def test_import_loads_nothing_heavy():
     assert _loaded_by("import mmprep").isdisjoint(HEAVY | {"click"})
 
 
+@pytest.mark.parametrize("step", ["align", "mfcc"])
+def test_plan_loads_no_reader(step):
+    heavy = {"pyarrow", "scipy", "av", "soundfile"}
+    assert _loaded_by(f"import mmprep.steps.{step}").isdisjoint(heavy)
+
+
 def test_public_names_are_sorted_documented_and_there():
     assert mmprep.__all__ == sorted(mmprep.__all__)
     assert all(getattr(mmprep, name).__doc__ for name in mmprep.__all__)

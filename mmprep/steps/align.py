@@ -30,7 +30,7 @@ from mmprep.steps.base import (
 from mmprep.steps.labels import joining
 from mmprep.steps.labels.origin import Origins
 from mmprep.steps.running.shardbook import ShardBook
-from mmprep.steps.sessions import named, recorded, studied, trialplan, windowlist
+from mmprep.steps.sessions import named, recorded, trialplan, windowlist
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.needs import memory_bytes
 from mmprep.steps.sessions.plan import Plan
@@ -75,6 +75,9 @@ def run(
 
 def _plan(config: Config, options: RunOptions) -> Plan:
     if config.sessions is not None:
+        # Loads the readers, and they pyarrow: other plans do without.
+        from mmprep.steps.sessions import studied
+
         _check_alone(config)
         return studied.plan(config, options)
     if named.streams_named(config):

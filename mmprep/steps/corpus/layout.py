@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from mmprep.errors import UsageError
 from mmprep.steps.corpus.corpora import CORPORA
-from mmprep.steps.corpus.place import FIELD, Layout, Shape
-
-RESERVED = frozenset(
-    {"id", "begin_s", "duration_s", "label", "labels", "text", "source", "streams", "valid"}
-)
+from mmprep.steps.corpus.place import FIELD, RESERVED, Layout, Shape
 
 
 def layout(name_or_pattern: str) -> Layout:

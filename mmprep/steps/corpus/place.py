@@ -21,6 +21,9 @@ from typing import Any
 
 FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 ANYWHERE = "**/"
+RESERVED = frozenset(  # fields of a record that no path gives
+    {"id", "begin_s", "duration_s", "label", "labels", "text", "source", "streams", "valid"}
+)
 _VALUES = re.compile(r":[^{}|]*(?:\|[^{}|]*){4,}(?=\})")
 
 

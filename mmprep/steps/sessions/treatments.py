@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mmprep import align
 from mmprep.errors import DataError, UsageError
-from mmprep.rows import Store
-from mmprep.signals import Band
 from mmprep.steps.namevalue import pair
+
+if TYPE_CHECKING:  # a plan only reads the options
+    from mmprep import align
+    from mmprep.rows import Store
 
 FILTER, REREF = "--filter", "--reref"
 
@@ -88,6 +89,9 @@ def treat(
     """
     if band is None and not reference:
         return repaired, None
+    from mmprep import align
+    from mmprep.signals import Band
+
     rate_hz = repaired.nominal_rate_hz
     if band is not None and rate_hz is None:
         raise DataError("has no rate, so it can't be filtered", where=repaired.name)

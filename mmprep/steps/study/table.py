@@ -27,7 +27,7 @@ from zoneinfo import available_timezones
 from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import LabelValue
-from mmprep.steps.corpus.layout import RESERVED
+from mmprep.steps.corpus.place import RESERVED
 from mmprep.steps.labels.cells import column_values, read_cells
 
 OPTION = "--sessions"
