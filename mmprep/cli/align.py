@@ -169,6 +169,14 @@ _frames = options.chain(
     section="Pixels",
 )
 _labels = options.chain(
+    options.ids,
+    click.option(
+        "--time-origin",
+        type=click.Choice(["absolute", "relative"]),
+        default="absolute",
+        show_default=True,
+        help="relative: all times count from second 0 of the session, none tells the date.",
+    ),
     options.labels,
     click.option(
         "--label-time",

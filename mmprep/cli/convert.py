@@ -24,6 +24,7 @@ _paths = options.chain(
         help="Attach transcripts, each by its name beside the sound, e.g. '{stem}.txt'.",
     ),
     options.labels,
+    options.ids,
     section="Paths",
 )
 _tables = options.chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -26,6 +27,11 @@ def command() -> None:
 )
 @click.option("--leakage", metavar="FIELD", help="No value of this field may be in two splits.")
 @click.option(
+    "--private",
+    is_flag=True,
+    help="List what may still tell who was recorded, when and where, too.",
+)
+@click.option(
     "--format",
     "style",
     type=click.Choice(["text", "json", "github"]),
@@ -43,6 +49,9 @@ def validate(**given: Any) -> None:
         subset=given["subset"],
         leakage=given["leakage"],
     )
+    if given["private"]:
+        found = (*checked.findings, *check.private(given["dataset"]))
+        checked = replace(checked, findings=found)
     styles: dict[str, Callable[[Any], str]] = {
         "text": str,
         "json": check.finding_json,

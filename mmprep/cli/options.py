@@ -131,6 +131,12 @@ sessions = click.option(
     " that holds PATH[#STREAM] relative to the table, and <stream>.start .tz .latency_ms .clock"
     " .events; `mmprep inspect --sessions` drafts it.",
 )
+ids = click.option(
+    "--ids",
+    metavar="FILE",
+    help="A table with the columns old and new: what people and sessions are called in all that is"
+    " written, names of sources included.",
+)
 labels = chain(
     click.option(
         "--labels",

@@ -381,9 +381,18 @@ def offset_only(source_ns: int, target_ns: int) -> ClockModel:
     return ClockModel((replace(segment, n_fixes=1),), "fixes", n_fixes=1)
 
 
-def shifted(model: ClockModel, offset_ns: int) -> ClockModel:
-    """Move the session side of a model by a constant."""
-    segments = tuple(replace(s, target_ns=s.target_ns + offset_ns) for s in model.segments)
+def shifted(model: ClockModel, offset_ns: int, *, source_ns: int = 0) -> ClockModel:
+    """Move the session side of a model by a constant, and its device side by another."""
+    segments = tuple(
+        replace(
+            s,
+            begin_ns=s.begin_ns + source_ns,
+            end_ns=s.end_ns + source_ns,
+            source_ns=s.source_ns + source_ns,
+            target_ns=s.target_ns + offset_ns,
+        )
+        for s in model.segments
+    )
     return replace(model, segments=segments)
 
 

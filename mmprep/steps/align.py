@@ -8,6 +8,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from mmprep.steps.base import (
 )
 from mmprep.steps.labels import joining
 from mmprep.steps.labels.origin import Origins
+from mmprep.steps.running.names import Names
 from mmprep.steps.running.shardbook import ShardBook
 from mmprep.steps.sessions import named, recorded, trialplan, windowlist
 from mmprep.steps.sessions.config import Config
@@ -55,7 +57,8 @@ def run(
     config = trialplan.with_own(config)
     wanted = _label_wish(config)
     wish = config.wish()
-    plan = trialplan.with_trials(_plan(config, options), config)
+    names = Names.read(config.ids)
+    plan = trialplan.with_trials(_plan(config, options), config).renamed(names)
     _check_names(plan, wish)
     known = joining.read(wanted)
     content = {**wish, **wanted.content()}
@@ -70,7 +73,8 @@ def run(
             return current.preview(tasks, sum(item.n_bytes for item in plan.items))
         outcomes = current.map(Work("mmprep.steps.sessions.session:run"), tasks, label="align")
         current.check_failures()
-        return current.commit(_contents(plan, current, outcomes, known))
+        found = _contents(plan, current, outcomes, known)
+        return current.commit(_unnamed(found, names, is_relative=config.time_origin == "relative"))
 
 
 def _plan(config: Config, options: RunOptions) -> Plan:
@@ -153,7 +157,8 @@ def _contents(
         value = outcome.value or {}
         names = book.add(value)
         placed |= current.placed(outcome, names)
-        for name, found in value.get("sessions", {}).items():
+        for own, found in value.get("sessions", {}).items():
+            name = plan.old.get(own, own)
             sessions[name] = Session(origin_ns=found["origin_ns"], clock=found["clock"])
             records += windowlist.records(
                 plan.templates[name], name, found["windows"], value["shards"], names
@@ -181,6 +186,23 @@ def _contents(
         placed,
         extra_inputs=(*plan.extra_inputs, *label_files),
         media_root=plan.media_root,
+    )
+
+
+def _unnamed(contents: Contents, names: Names, *, is_relative: bool) -> Contents:
+    """Give people other names, and take the dates off, once labels are joined."""
+    sessions = {
+        names.text(name): Session(origin_ns=None, clock=session.clock) if is_relative else session
+        for name, session in contents.sessions.items()
+    }
+    records = [names.record(record) for record in contents.records]
+    beside = () if names.path is None else (str(Path(names.path).absolute()),)
+    return replace(
+        contents,
+        records=records,
+        sessions=sessions,
+        names=names,
+        extra_inputs=(*contents.extra_inputs, *beside),
     )
 
 

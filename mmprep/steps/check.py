@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mmprep import tables
 from mmprep.errors import UsageError
 from mmprep.manifest import codec, folder, stats, validate
 from mmprep.manifest.model import Record, field_value
+from mmprep.manifest.private import UNIX_NS, TableFacts, identifying
 from mmprep.steps import datasets
 
 
@@ -43,6 +46,51 @@ def check(
         subset=validate.parse_subset(subset),
         leakage=leakage,
     )
+
+
+def private(path: str) -> list[validate.Finding]:
+    """List what in a data set may tell who was recorded, when and where.
+
+    Raises
+    ------
+    DataError
+        The data set can't be read.
+    """
+    data = datasets.load(path)
+    listed = (data.folder / "inputs.jsonl").read_bytes().splitlines()
+    inputs = [str(msgspec.json.decode(line)["name"]) for line in listed]
+    return identifying(
+        data.dataset,
+        data.records,
+        folder.Folder(data.folder).names(),
+        inputs,
+        _tables(data),
+    )
+
+
+def _tables(data: datasets.InputDataset) -> Iterator[TableFacts]:
+    for name in sorted(data.dataset.files):
+        parts = name.split("/")
+        if parts[0] != "tables" or not name.endswith(".parquet"):
+            continue
+        if parts[1].endswith(".clock"):
+            columns = tables.read_columns(data.folder / name)
+            stamps = [int(one[0]) for one in columns.values() if len(one) and one.dtype == "int64"]
+            is_absolute = any(stamp >= UNIX_NS for stamp in stamps)
+            yield TableFacts(parts[1], is_absolute, None, (), (), None, None)
+            continue
+        if parts[1] == "trials":
+            continue
+        info = tables.table_info(data.folder / name)
+        yield TableFacts(
+            parts[1],
+            info.time.absolute,
+            info.time.start_ns,
+            info.channels,
+            info.texts,
+            info.device,
+            info.tz,
+        )
 
 
 def _check_field(manifest: Path, name: str) -> None:

@@ -44,6 +44,7 @@ from mmprep.steps.intake.tablework import Wishes, write_schema, write_tables
 from mmprep.steps.labels import joining
 from mmprep.steps.running import seen
 from mmprep.steps.running.contents import Corpus
+from mmprep.steps.running.names import Names
 from mmprep.steps.sizes import parse_bytes
 from mmprep.steps.study import claiming, table
 from mmprep.timebase import rate
@@ -64,6 +65,7 @@ class Config:
     sessions: str | None = None
     layout: str | None = None
     text: str | None = None
+    ids: str | None = None
     labels: str | tuple[str, ...] | None = None
     on: str | tuple[str, ...] | None = None
     label: str | None = None
@@ -208,6 +210,7 @@ class _Plan:
     labels: joining.Labels
     curated: Curated
     schema: schemafile.Schema
+    names: Names
 
 
 def _study(config: Config) -> table.Study | None:
@@ -240,7 +243,7 @@ def _key(config: Config, inputs: Inputs) -> str | None:
     """Give the key of an unchanged corpus; None where the run does more than a data set."""
     if config.write_schema is not None or inputs.datasets:
         return None
-    beside = (*_label_wish(config).files, config.schema, config.sessions)
+    beside = (*_label_wish(config).files, config.schema, config.sessions, config.ids)
     return seen.key(STEP, config, inputs, filter(None, beside))
 
 
@@ -265,8 +268,9 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Stud
             hint="give it to align",
         )
     schema = schemafile.read(config.schema) if config.schema else {}
+    names = Names.read(config.ids)
     _check_place(config, options.output)
-    inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema)
+    inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema, config.ids)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
     if study is None:
         found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
@@ -276,6 +280,7 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Stud
     claimed = tuple(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
     )
+    names.check((one.place.subject if one.place else None, one.session) for one in claimed)
     beside = {name for one in claimed for name in (one.text, one.clock)}
     return _Plan(
         inputs.root,
@@ -289,6 +294,7 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Stud
         known_labels,
         known,
         schema,
+        names,
     )
 
 
@@ -366,8 +372,12 @@ def _media_item(claimed: Claimed, plan: _Plan, with_sound: set[str]) -> Item:
         "text": claimed.text is not None,
         "sound": not (claimed.is_video and claimed.id in with_sound),
     }
-    paths = claimed.paths(plan.root)
-    return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
+    return _item(claimed, spec, plan)
+
+
+def _item(claimed: Claimed, spec: dict[str, Any], plan: _Plan) -> Item:
+    paths, own_id = claimed.paths(plan.root), plan.names.text(claimed.id)
+    return Item(own_id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
 
 
 def _table_item(claimed: Claimed, plan: _Plan) -> Item:
@@ -398,25 +408,31 @@ def _table_item(claimed: Claimed, plan: _Plan) -> Item:
     }
     if claimed.piece is not None:
         spec["piece"] = claimed.piece
-    paths = claimed.paths(plan.root)
-    return Item(claimed.id, paths, claimed.n_bytes, spec, claimed.source, str(plan.root))
+    return _item(claimed, spec, plan)
 
 
 def _wishes(plan: _Plan) -> Wishes:
-    taken = {(c.id, c.stream): c.source for c in plan.claimed if not c.is_table}
+    taken = {(plan.names.text(c.id), c.stream): c.source for c in plan.claimed if not c.is_table}
     return Wishes(plan.options, plan.schema, plan.config.on_column_change, taken)
 
 
 def _sources(plan: _Plan, corpus: Corpus | None) -> drafts.Sources:
     return drafts.Sources(
-        plan.root, plan.claimed, plan.folders, plan.curated, plan.labels, _beside(plan), corpus
+        plan.root,
+        plan.claimed,
+        plan.folders,
+        plan.curated,
+        plan.labels,
+        _beside(plan),
+        plan.names,
+        corpus,
     )
 
 
 def _beside(plan: _Plan) -> tuple[str, ...]:
     """Name the further inputs."""
     config = plan.config
-    return (*plan.labels.paths, *filter(None, (config.schema, config.sessions)))
+    return (*plan.labels.paths, *filter(None, (config.schema, config.sessions, config.ids)))
 
 
 def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mmprep.errors import UsageError
 from mmprep.manifest.model import Record, Session, StreamRef, shard_ref, table_ref
 from mmprep.steps import base
 from mmprep.steps.base import Contents, Outcome, Placed
@@ -25,6 +27,7 @@ from mmprep.steps.corpus.curate import Curated, Lost
 from mmprep.steps.intake.claims import Claimed
 from mmprep.steps.labels import joining
 from mmprep.steps.running.contents import Corpus
+from mmprep.steps.running.names import Names
 from mmprep.steps.running.shardbook import ShardBook
 from mmprep.timebase import NS_PER_S, rate_number
 
@@ -65,6 +68,7 @@ class Sources:
     curated: Curated
     labels: joining.Labels
     beside: tuple[str, ...]
+    names: Names
     corpus: Corpus | None = None
 
 
@@ -83,8 +87,9 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
     failed = {(failure.id, failure.source) for failure in session.failures}
     drafts: dict[str, _Draft] = {}
     for claimed in sources.claimed:
-        fact = facts.get((claimed.id, claimed.name))
-        if fact is not None and (claimed.id, claimed.source) not in failed:
+        own_id = sources.names.text(claimed.id)
+        fact = facts.get((own_id, claimed.name))
+        if fact is not None and (own_id, claimed.source) not in failed:
             draft = drafts.setdefault(claimed.id, _Draft(claimed))
             _add(draft, claimed, fact)
     _warn(session, list(facts.values()))
@@ -93,12 +98,14 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
     parts = [part for r in drafted for part in curate.cut(r, drafts[r.id].parts, lost)]
     known, remarks = sources.curated.complete(parts, lost)
     records, said = sources.labels.join(known)
+    sessions = _sessions(records, drafts)
+    others = sources.names
     for remark in (*remarks, *said):
         session.progress.say(remark)
     return Contents(
-        records,
+        _renamed_records(records, others),
         book.modalities(),
-        _sessions(records, drafts),
+        {others.text(name): session for name, session in sessions.items()},
         placed,
         extra_inputs=(
             *(str(Path(name).absolute()) for name in sources.beside),
@@ -106,9 +113,29 @@ def contents(sources: Sources, session: base.Run, outcomes: Iterable[Outcome]) -
         ),
         folders=sources.folders,
         corpus=sources.corpus,
+        names=others,
         media_root=sources.root,
         n_rejected_rows=sum(fact.get("n_rejected", 0) for fact in facts.values()),
     )
+
+
+def _renamed_records(records: Sequence[Record], names: Names) -> list[Record]:
+    """Give people their other names; the order is that of the new ones.
+
+    Raises
+    ------
+    UsageError
+        Two records get one id.
+    """
+    found = (
+        sorted(map(names.record, records), key=lambda record: record.id)
+        if names.known
+        else (list(records))
+    )
+    for before, record in pairwise(found):
+        if before.id == record.id:
+            raise UsageError(f"two records become {record.id!r}", where=names.path)
+    return found
 
 
 def _renamed(fact: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

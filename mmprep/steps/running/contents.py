@@ -27,6 +27,7 @@ from mmprep.manifest.model import (
     label_name,
 )
 from mmprep.steps.running.journal import InputNote
+from mmprep.steps.running.names import Names
 from mmprep.steps.running.tasks import Failure, digest
 
 RECORD = "dataset.json"
@@ -92,6 +93,8 @@ class Contents:
         The folders that were walked: a new file in one of them makes the data set stale.
     corpus : Corpus, optional
         By what an unchanged corpus is known again.
+    names : Names
+        What people and sessions are called in place of their own names.
     """
 
     records: Sequence[Record]
@@ -108,6 +111,7 @@ class Contents:
     with_manifest: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
     corpus: Corpus | None = None
+    names: Names = field(default_factory=Names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +158,13 @@ class Written:
     def of(cls, contents: Contents, made: Made) -> Written:
         """Write a data set in memory; records are encoded once."""
         inputs = made.inputs_of(contents)
-        texts = {**contents.texts, "inputs.jsonl": _input_lines(made.root, inputs)}
+        texts = {**contents.texts, "inputs.jsonl": _input_lines(made.root, inputs, contents.names)}
         if contents.with_manifest:
             texts["manifest.jsonl"] = b"".join(codec.encode_records(contents.records))
         if made.failures:
-            texts["failures.jsonl"] = _lines(failure.line() for failure in made.failures)
+            texts["failures.jsonl"] = _lines(
+                failure.line(contents.names.text) for failure in made.failures
+            )
         sizes = {name: placed.n_bytes for name, placed in contents.placed.items()}
         sizes |= {name: len(data) for name, data in texts.items()}
         dataset = _dataset(made, contents, texts, sum(sizes.values()))
@@ -220,12 +226,12 @@ def count_splits(records: Iterable[Record]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _input_lines(root: Path, inputs: Mapping[str, InputNote | None]) -> bytes:
+def _input_lines(root: Path, inputs: Mapping[str, InputNote | None], names: Names) -> bytes:
     rows = []
     for path, note in inputs.items():
         text = (note.digest if note else "") or digest(path) or None
         size = note.n_bytes if note else files.stamp(path).n_bytes
-        rows.append({"name": _input_name(path, root), "bytes": size, "digest": text})
+        rows.append({"name": names.text(_input_name(path, root)), "bytes": size, "digest": text})
     return _lines(sorted(rows, key=lambda row: str(row["name"])))
 
 

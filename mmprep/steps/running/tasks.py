@@ -110,10 +110,17 @@ class Failure:
     hint: str | None = None
     trace: str | None = None
 
-    def line(self) -> dict[str, Any]:
-        """Give the line of failures.jsonl."""
-        names = ("id", "source", "stage", "error", "message", "attempts", "retryable")
-        return {name: getattr(self, name) for name in names}
+    def line(self, renamed: Callable[[str], str] = str) -> dict[str, Any]:
+        """Give the line of failures.jsonl.
+
+        Parameters
+        ----------
+        renamed : callable
+            Gives texts with other names of people.
+        """
+        texts = {name: renamed(getattr(self, name)) for name in ("id", "source")}
+        texts |= {"stage": self.stage, "error": self.error, "message": renamed(self.message)}
+        return {**texts, "attempts": self.attempts, "retryable": self.retryable}
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class Config:
     gray: bool = False
     fit: str = "cover"
     media_root: str | None = None
+    ids: str | None = None
+    time_origin: str = "absolute"
     labels: str | tuple[str, ...] | None = None
     on: str | tuple[str, ...] | None = None
     label: str | None = None
@@ -96,6 +98,7 @@ class Config:
             "gray": self.gray,
             "fit": self.fit,
             "session_clock": self.session_clock,
+            "time_origin": self.time_origin,
             "shard_size": parse_bytes(self.shard_size),
             **self._trials().wish(),
         }

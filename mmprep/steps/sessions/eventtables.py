@@ -4,7 +4,8 @@ Rules
 -----
 - Events go by the map of their clock alone; nothing is resampled, no column is left out.
 - A duration is the distance on the session clock of the times at which the event begins and ends.
-- In the table of a session without absolute time, stamps count from second 0 of its clock.
+- In the table of a session without absolute time, or that shall tell no date, stamps count from
+  second 0 of its clock.
 - Each window has the rows of its events in its record, as `events`.
 - Of columns of text beside numbers, whose stream goes onto windows, the rows move at which a text
   begins, with the text columns alone and at the repaired times of their samples.
@@ -141,7 +142,7 @@ class Moved:
             placed.durations_ns,
             item_id=out.item.id,
             origin_ns=out.plan.origin_ns,
-            absolute=self.clocked.is_absolute,
+            absolute=self.clocked.is_absolute and out.job.task.spec["time_origin"] == "absolute",
         )
         out.value["files"].append(FileNote.of(out.job.folder, name).row())
         return WrittenEvents(self.clocked.name, name, placed)

@@ -69,6 +69,7 @@ class Wish:
     shard_size: int
     filters: Mapping[str, Mapping[str, float | None]]
     references: Mapping[str, Sequence[str]]
+    is_relative: bool
     trials: TrialWish | None = None
     label_event: str | None = None
 
@@ -103,6 +104,7 @@ class Wish:
             shard_size=spec["shard_size"],
             filters=spec["filters"],
             references=spec["references"],
+            is_relative=spec["time_origin"] == "relative",
             trials=TrialWish.of(spec["trials"]) if "trials" in spec else None,
             label_event=spec.get("label_event"),
         )

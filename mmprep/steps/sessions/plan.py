@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mmprep.errors import UsageError
 from mmprep.manifest.model import Record
 from mmprep.steps.base import Item
+from mmprep.steps.running.names import Names
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sessions, and the records they come from."""
+    """The sessions, and the records they come from.
+
+    Parameters
+    ----------
+    templates : mapping of str to Record
+        Session -> the record whose fields its windows take over.
+    old : mapping of str to str
+        What items were called before they were renamed.
+    """
 
     root: Path
     items: tuple[Item, ...]
@@ -20,3 +30,21 @@ class Plan:
     extra_inputs: tuple[str, ...] = ()
     media_root: Path | None = None
     notes: tuple[str, ...] = ()
+    old: Mapping[str, str] = field(default_factory=dict)
+
+    def renamed(self, names: Names) -> Plan:
+        """Call the items, and so the files that are written, by other names.
+
+        Raises
+        ------
+        UsageError
+            A name is not in the table, or two sessions become one.
+        """
+        if names.path is None:
+            return self
+        names.check((record.subject, record.session) for record in self.templates.values())
+        items = tuple(replace(item, id=names.text(item.id)) for item in self.items)
+        old = {new.id: item.id for new, item in zip(items, self.items, strict=True)}
+        if len(old) < len(items):
+            raise UsageError("two sessions get one name", where=names.path)
+        return replace(self, items=items, old=old)

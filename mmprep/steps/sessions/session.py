@@ -72,8 +72,9 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     out = eventtables.Out(job, item, plan, value)
     moved, event_s = eventtables.write_all((*events, *texts), out, wish.label_event)
     told = laid.told(windows)
-    facts = [sync.stream_facts(m, plan, laid.spans_ns) for m in chosen]
     is_absolute = chosen[0].clocked.is_absolute
+    hidden_ns = plan.origin_ns if is_absolute and wish.is_relative else 0
+    facts = [sync.stream_facts(m, plan, laid.spans_ns, hidden_ns) for m in chosen]
     happened = [one.facts() for one in moved]
     text = sync.encode(
         item.id,
@@ -81,6 +82,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         facts,
         happened,
         counts,
+        hidden_ns=hidden_ns,
         is_absolute=is_absolute,
         trials=told.facts() if told else None,
     )

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mmprep import align
+from mmprep import align, clock
 from mmprep.steps.intake import films
 from mmprep.steps.sessions import pixels
 from mmprep.steps.sessions.modality import Modality
+from mmprep.steps.sessions.streams import UNIX_NS
 from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, IntArray, rate_text
 
 MAX_LISTED = 2000
@@ -32,7 +33,10 @@ def accounting(counts: align.Accounting) -> dict[str, int]:
 
 
 def stream_facts(
-    modality: Modality, plan: align.AnyPlan, trials_ns: IntArray | None = None
+    modality: Modality,
+    plan: align.AnyPlan,
+    trials_ns: IntArray | None = None,
+    hidden_ns: int = 0,
 ) -> dict[str, Any]:
     """Describe one stream.
 
@@ -40,8 +44,11 @@ def stream_facts(
     ----------
     trials_ns : [shape=(n, 2), int64, ns], optional
         The trials, apart from each other.
+    hidden_ns : int
+        What is taken off all Unix times, so that none tells the date.
     """
-    repaired, model = modality.repaired, modality.clocked.model
+    repaired, model = modality.repaired, _hiding(modality.clocked.model, hidden_ns)
+    link = modality.clocked.link
     repairs = asdict(repaired.repairs)
     intervals = repaired.repairs.intervals
     if intervals is not None:
@@ -58,9 +65,9 @@ def stream_facts(
         "effective_rate_hz": repaired.effective_rate_hz,
         "rate_ppm": repaired.rate_ppm,
         "clock": model.to_json(),
-        "fixes": _fixes(modality.clocked.fixes),
+        "fixes": _fixes(modality.clocked.fixes, hidden_ns),
         "master": modality.clocked.master_name,
-        "link": None if modality.clocked.link is None else modality.clocked.link.to_json(),
+        "link": None if link is None else _hiding(link, hidden_ns).to_json(),
         "shared_events": modality.clocked.shared,
         "latency_s": modality.clocked.opened.spec.latency_ns / 1e9,
         "filter": modality.treatment,
@@ -104,7 +111,17 @@ def _seconds(pairs_ns: Any, origin_ns: int) -> list[list[float]]:
     return [[round((int(t) - origin_ns) / 1e9, 9) for t in pair] for pair in pairs_ns]
 
 
-def _fixes(found: Evidence | None) -> list[list[int]] | None:
+def _hiding(model: clock.ClockModel, hidden_ns: int) -> clock.ClockModel:
+    """Take the date off a model; clocks that count from a moment of their own tell none."""
+    if not hidden_ns:
+        return model
+    source, target = (
+        hidden_ns if at_ns >= UNIX_NS else 0 for at_ns in (model.source_ref_ns, model.target_ref_ns)
+    )
+    return clock.shifted(model, -target, source_ns=-source)
+
+
+def _fixes(found: Evidence | None, hidden_ns: int) -> list[list[int]] | None:
     """List fixes as [device, reference, round trip] in ns, evenly thinned to 2000."""
     if isinstance(found, Exchanges):
         device = (found.t2_ns + found.t3_ns) // 2
@@ -115,6 +132,7 @@ def _fixes(found: Evidence | None) -> list[list[int]] | None:
         table = np.column_stack([found.device_ns, found.reference_ns])
     else:
         return None
+    table = np.where(table >= UNIX_NS, table - hidden_ns, table)
     step = max(1, math.ceil(len(table) / MAX_LISTED))
     rows: list[list[int]] = table[::step].tolist()
     return rows
@@ -127,6 +145,7 @@ def encode(
     events: Sequence[Mapping[str, Any]],
     counts: Mapping[str, int],
     *,
+    hidden_ns: int,
     is_absolute: bool,
     trials: Mapping[str, Any] | None = None,
 ) -> bytes:
@@ -134,8 +153,8 @@ def encode(
     even = plan if isinstance(plan, align.WindowPlan) else None
     whole: dict[str, Any] = {
         "session": session,
-        "origin_ns": plan.origin_ns if is_absolute else None,
-        "origin_on_clock_ns": plan.origin_ns,
+        "origin_ns": plan.origin_ns if is_absolute and not hidden_ns else None,
+        "origin_on_clock_ns": plan.origin_ns - hidden_ns,
         "window_s": None if even is None else float(even.window_s),
         "hop_s": None if even is None else float(even.hop_s),
         "windows": dict(counts),

@@ -1,0 +1,187 @@
+"""What in a data set may tell who was recorded, when and where.
+
+Rules
+-----
+- An `error` identifies by itself: dates, names, addresses, serial numbers, places. A `warning` is
+  for a person to judge: voices, faces, free text, ages, and the note of this machine's folders.
+- Texts are searched in ids, sessions, subjects, sources, fields and labels of records, and in the
+  names of inputs. Of a kind and place the first is shown, and how many there are.
+- Nothing that is not found here is thereby anonymous: what was measured may identify, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from mmprep.manifest.model import Dataset, Record
+from mmprep.manifest.validate import Finding
+
+UNIX_NS = 10**17  # 1973
+_DATE = r"(?:19|20)\d\d(?P<s>[-_.]?)(?:0[1-9]|1[0-2])(?P=s)(?:0[1-9]|[12]\d|3[01])"
+_PATTERNS = {
+    "a date": re.compile(rf"(?<!\d){_DATE}(?!\d)"),
+    "Unix time": re.compile(r"(?<![\d.])1[0-9]{9}(?:[0-9]{3}|[0-9]{6}|[0-9]{9})?(?![\d.])"),
+    "an address of mail": re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+"),
+    "an address of a device": re.compile(r"(?i)\b[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}\b"),
+    "a serial number": re.compile(r"(?<![A-Za-z0-9])A0[0-9A-F]{4,5}(?![A-Za-z0-9])"),
+}
+_HINTS = {"a date": "--ids", "Unix time": "--ids", "a serial number": "--ids"}
+_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
+_TELLING: Mapping[str, tuple[Literal["error", "warning"], str]] = {
+    **dict.fromkeys(("surname", "firstname", "lastname"), ("error", "a name")),
+    **dict.fromkeys(("email", "mail", "phone", "address", "street"), ("error", "an address")),
+    **dict.fromkeys(("birth", "birthday", "birthdate", "dob"), ("error", "a birthday")),
+    **dict.fromkeys(("zip", "postcode", "city", "lat", "lon", "lng"), ("error", "a place")),
+    **dict.fromkeys(("latitude", "longitude", "gps", "altitude"), ("error", "a place")),
+    **dict.fromkeys(("serial", "mac", "imei", "hostname", "ip"), ("error", "a device")),
+    **dict.fromkeys(("patient", "ssn", "insurance"), ("error", "a person")),
+    **dict.fromkeys(("age", "gender", "sex", "handedness", "nationality"), ("warning", "a trait")),
+    "name": ("warning", "a name"),
+    **dict.fromkeys(("weight", "height", "occupation", "diagnosis"), ("warning", "a trait")),
+}
+_LETTERS_ONLY = re.compile(r"[^\W\d_]{3,}(?:[ ._-][^\W\d_]{2,})*")
+
+
+class TableFacts(NamedTuple):
+    """What the table of a stream says of itself."""
+
+    stream: str
+    is_absolute: bool
+    start_ns: int | None
+    channels: tuple[str, ...]
+    texts: tuple[str, ...]
+    device: str | None
+    tz: str | None
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Findings of one kind and place, counted."""
+
+    example: str
+    n: int = 1
+
+
+@dataclass(slots=True)
+class _Search:
+    """Texts that were searched."""
+
+    found: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+
+    def text(self, where: str, text: str) -> None:
+        """Search a text."""
+        for kind, pattern in _PATTERNS.items():
+            if match := pattern.search(text):
+                seen = self.found.setdefault((where, kind), _Seen(match[0], 0))
+                seen.n += 1
+
+    def value(self, where: str, value: Any) -> None:
+        """Search the texts in a value of JSON."""
+        if isinstance(value, str):
+            self.text(where, value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                self.value(f"{where}.{key}", item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.value(where, item)
+
+    def findings(self) -> Iterator[Finding]:
+        """Give what was found, sorted by place."""
+        for (where, kind), seen in sorted(self.found.items()):
+            more = f" and {seen.n - 1} more" if seen.n > 1 else ""
+            hint = f": {_HINTS[kind]} gives other names" if kind in _HINTS else ""
+            yield Finding(where, f"{kind} ({seen.example}{more}){hint}")
+
+
+def identifying(
+    dataset: Dataset,
+    records: Iterable[Record],
+    names: Iterable[str],
+    inputs: Iterable[str],
+    tables: Iterable[TableFacts],
+) -> list[Finding]:
+    """List what still identifies.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The files of the data set.
+    inputs : iterable of str
+        What inputs.jsonl names.
+    tables : iterable of TableFacts
+        One a stream is enough where all are alike.
+    """
+    found = list(_of_dataset(dataset, names))
+    search, fields = _Search(), set[str]()
+    subjects: dict[str, None] = {}
+    for record in records:
+        fields |= _look_at(record, search)
+        subjects.setdefault(record.subject or "")
+    for name in inputs:
+        search.text("inputs.jsonl", name)
+    found += search.findings()
+    found += _people(subjects)
+    found += _columns("manifest.jsonl", sorted(fields))
+    for table in tables:
+        found += _of_table(table)
+    return list(dict.fromkeys(found))
+
+
+def _of_dataset(dataset: Dataset, names: Iterable[str]) -> Iterator[Finding]:
+    if any(name.startswith(".mmprep/") for name in names):
+        what = "names folders of this machine: leave it out when you publish"
+        yield Finding(".mmprep", what, "warning")
+    dated = [name for name, session in dataset.sessions.items() if session.origin_ns is not None]
+    if dated:
+        what = f"origin_ns tells when {len(dated)} sessions were ({dated[0]}, ...)"
+        yield Finding("dataset.json", f"{what}: align --time-origin relative")
+    for name, part in dataset.modalities.items():
+        if part.kind == "audio":
+            yield Finding(name, "a voice tells who speaks", "warning")
+        if part.dtype == "uint8" and part.row_shape is not None and len(part.row_shape) > 2:
+            yield Finding(name, "pictures may show a face", "warning")
+
+
+def _look_at(record: Record, search: _Search) -> set[str]:
+    """Search a record; give the names of its own fields."""
+    for name in ("id", "session", "subject", "source"):
+        search.value(name, getattr(record, name))
+    search.value("labels", record.labels)
+    search.value("fields", {k: v for k, v in record.extra.items() if k != "events"})
+    for name, ref in record.streams.items():
+        search.value(f"streams.{name}", ref.extra)
+    return {*record.labels, *(record.extra.keys() - {"events"})}
+
+
+def _people(subjects: Iterable[str]) -> Iterator[Finding]:
+    if names := [name for name in subjects if _LETTERS_ONLY.fullmatch(name)]:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield Finding("subject", f"{names[0]!r}{more} may be a person's name: --ids gives others")
+
+
+def _columns(where: str, columns: Iterable[str]) -> Iterator[Finding]:
+    for column in columns:
+        words = [re.sub(r"[^A-Za-z]", "", column), *_WORDS.split(column)]
+        for word in words:
+            if told := _TELLING.get(word.lower()):
+                yield Finding(where, f"column {column!r} tells {told[1]}", told[0])
+                break
+
+
+def _of_table(table: TableFacts) -> Iterator[Finding]:
+    where = f"tables/{table.stream}"
+    if table.is_absolute:
+        yield Finding(where, "times are Unix time: they tell the date")
+    elif table.start_ns is not None and table.start_ns >= UNIX_NS:
+        yield Finding(where, "the start tells the date")
+    yield from _columns(where, table.channels)
+    for column in table.texts:
+        yield Finding(where, f"column {column!r} is free text: read it", "warning")
+    if table.device is not None and re.search(r"\d{4,}", table.device):
+        yield Finding(where, f"the device is named by its serial number ({table.device})")
+    if table.tz is not None:
+        yield Finding(where, f"the zone {table.tz} tells the place", "warning")
