@@ -145,13 +145,18 @@ def plan_windows(
         raise UsageError(f"no windows of {window_s} s every {hop_s} s over the {cover}")
     for rate_hz in rates_hz.values():
         whole_samples(window_s, rate_hz)
-    begin_ns, end_ns = covered(coverages_ns, cover=cover)
+    coverages = tuple(coverages_ns)
+    begin_ns, end_ns = covered(coverages, cover=cover)
     length_s = Fraction(end_ns - begin_ns, NS_PER_S) + SLACK_S
     n_windows = math.floor((length_s - window_s) / hop_s) + 1
     if n_windows < 1:
+        is_alone = len(coverages) == 1
+        said = "the stream lasts {:.6g} s" if is_alone else "the streams have {:.6g} s in common"
         raise DataError(
-            f"the streams have {float(length_s):.6g} s in common, a window has {float(window_s):g}",
-            hint="check the clocks, use a shorter --window, or --cover union",
+            f"{said.format(float(length_s - SLACK_S))}, a window has {float(window_s):g}",
+            hint="use a shorter --window"
+            if is_alone
+            else "check the clocks, use a shorter --window, or --cover union",
         )
     return WindowPlan(begin_ns, n_windows, window_s, hop_s, dict(rates_hz))
 
@@ -172,7 +177,7 @@ def covered(
         apart_ns = max((b - max(ends[:k]) for k, b in enumerate(begins) if k), default=0)
         if apart_ns > DAY_NS:
             raise DataError(
-                f"no stream covers {apart_ns / NS_PER_S:g} s between one and the next",
+                f"no stream covers {apart_ns / DAY_NS:.1f} days between one and the next",
                 hint="check --clock, --start and --tz, or align them apart",
             )
         return min(begins), max(ends)

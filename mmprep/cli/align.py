@@ -15,7 +15,7 @@ _streams = options.chain(
     click.option(
         "--stream",
         multiple=True,
-        metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,kind=K]",
+        metavar="NAME=FILE[#STREAM][,rate=HZ][,time=COL][,unit=U][,tz=ZONE][,kind=K]",
         help="Any other stream; kind is signal, video, audio or events. What exists as a file is"
         " the file, commas and all; quotes end a path in doubt: 'x=\"a,b.csv\",rate=4'.",
     ),

@@ -73,7 +73,9 @@ def claim(folder: str, names: Sequence[str], root: Path) -> list[Claim]:
     known = sorted(name for name in names if name in {f"{stem}.csv" for stem in _KINDS})
     paths = [beside(folder, name) for name in known]
     ours = tuple(path for path in paths if is_e4(file_of(root, path)))
-    if all(path.endswith("tags.csv") for path in ours):
+    if all(path.endswith("tags.csv") for path in ours):  # empty, it may be anybody's
+        ours = tuple(path for path in ours if _first_text(file_of(root, path)).strip())
+    if not ours:
         return []
     return [Claim(READER, "" if folder == "." else folder, ours)]
 

@@ -130,3 +130,43 @@ def test_inputs_and_named_streams_together_are_a_usage_error(mmprep, tmp_path, p
     done = mmprep("align", tmp_path, *pair, "-o", tmp_path / "out", *SERIAL)
     assert done.code == 2
     assert "data sets and named streams together" in done.err
+
+
+def test_hints_of_readers_name_settings_of_the_stream(mmprep, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 40)
+    done = mmprep("align", "--eeg", tmp_path / "x.csv", "-o", tmp_path / "out", *SERIAL)
+    assert "name it by FILE,time=COLUMN, or give FILE,rate=HZ for rows" in done.err
+    done = mmprep("align", "--eeg", f"{tmp_path}/x.csv,rate=8", "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 0, done.err
+
+
+def test_local_time_takes_its_zone_behind_the_file(mmprep, tmp_path):
+    rows = "".join(f"2024-05-01T12:00:{k:02d}\t{k}\n" for k in range(40))
+    (tmp_path / "a.tsv").write_text("time\tx\n" + rows)
+    (tmp_path / "b.tsv").write_text("time\tx\n" + rows.replace("T12", "T10").replace("\t", "Z\t"))
+    streams = ("--stream", f"b={tmp_path}/b.tsv", "--stream")
+    done = mmprep("align", *streams, f"a={tmp_path}/a.tsv", "-o", tmp_path / "out", *SERIAL)
+    assert "a=FILE,tz=Europe/Rome" in done.err
+    zoned = f"a={tmp_path}/a.tsv,tz=Europe/Rome"
+    done = mmprep("align", *streams, zoned, "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 0, done.err
+    row = open_dataset(tmp_path / "out")[3]
+    assert row["a"][0, 0] == pytest.approx(row["b"][0, 0], abs=1e-3)
+
+
+def test_tag_list_of_an_e4_alone_is_a_stream_of_events(mmprep, tmp_path):
+    start = 1_711_846_800
+    (tmp_path / "EDA.csv").write_text(f"{start}\n4\n" + "0.5\n" * 80)
+    (tmp_path / "tags.csv").write_text(f"{start + 2.34}\n{start + 9}\n")
+    streams = ("--stream", f"eda={tmp_path}/EDA.csv", "--stream", f"tags={tmp_path}/tags.csv")
+    done = mmprep("align", *streams, "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 0, done.err
+    table = pq.read_table(tmp_path / "out/tables/tags/session.parquet")
+    seconds = np.array(table.column("time").cast("int64")) / 1e9 - start
+    np.testing.assert_allclose(seconds, [2.34, 9])
+
+
+def test_stream_shorter_than_a_window_is_said_to_be(mmprep, tmp_path):
+    raw.table(tmp_path / "x.tsv", n_rows=3)
+    done = mmprep("align", "--eeg", tmp_path / "x.tsv", "-o", tmp_path / "out", *SERIAL)
+    assert "the stream lasts 0.75 s, a window has 1" in done.err

@@ -164,9 +164,10 @@ def _check_part(path: str, part: str) -> None:
     # Loads the readers, and they pyarrow: plans of other streams do without.
     from mmprep.sources.base import TextOptions
     from mmprep.steps.intake.claims import reader_of
-    from mmprep.steps.sessions.rawparts import own_name
+    from mmprep.steps.sessions.rawparts import hints_as_settings, own_name
 
-    own_name(reader_of(Path(path)), Path(path), part, TextOptions())
+    with hints_as_settings():
+        own_name(reader_of(Path(path)), Path(path), part, TextOptions())
 
 
 def with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, StreamSpec]:

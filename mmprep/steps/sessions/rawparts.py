@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from mmprep.errors import MmprepError
 from mmprep.sources.base import NOTES, Claim, TextOptions, pick
 from mmprep.steps.intake.claims import TABLE_READERS
 from mmprep.steps.sessions.streamspec import StreamSpec
@@ -12,6 +16,31 @@ from mmprep.steps.sessions.streamspec import StreamSpec
 def options_of(spec: StreamSpec) -> TextOptions:
     """Say how the file of a stream is read."""
     return TextOptions(time=spec.time, time_unit=spec.unit, tz=spec.tz, rate_hz=spec.nominal_hz)
+
+
+_OPTION = re.compile(r"--(time|rate|tz)(-unit)? ([A-Z]+)")
+
+
+@contextmanager
+def hints_as_settings() -> Iterator[None]:
+    """Let hints that name options of `convert` name the settings behind a file instead.
+
+    Raises
+    ------
+    MmprepError
+        The one of the block.
+    """
+    try:
+        yield
+    except MmprepError as error:
+        hint = _OPTION.sub(_as_setting, error.hint or "")
+        if hint == (error.hint or ""):
+            raise
+        raise type(error)(error.what, where=error.where, hint=hint) from error
+
+
+def _as_setting(option: re.Match[str]) -> str:
+    return f"FILE,{'unit' if option[2] else option[1]}={option[3]}"
 
 
 def claim_of(form: str, path: Path) -> Claim:

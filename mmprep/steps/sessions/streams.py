@@ -314,6 +314,7 @@ def _from_shard(spec: StreamSpec, store: Store) -> Opened:
     return Opened(spec, data=data, first_ns=round(spec.offset_s * NS_PER_S))
 
 
+@rawparts.hints_as_settings()
 def _from_raw(spec: StreamSpec, store: Store) -> Opened:
     chosen = {"stream": spec.part} if spec.part else {}
     read = TABLE_READERS[spec.form].read_stream
@@ -706,7 +707,8 @@ def check_related(streams: Sequence[Clocked]) -> None:
     if groups.keys() == {UNIX, LOCAL}:
         raise UsageError(
             f"{said}; local times need their zone",
-            hint=f"--tz ZONE of convert, or --start {groups[LOCAL][0]}=TIME",
+            hint=f"tz=ZONE behind the file ({groups[LOCAL][0]}=FILE,tz=Europe/Rome), --tz ZONE of"
+            f" convert, or --start {groups[LOCAL][0]}=TIME",
         )
     last = groups[max(groups)][0]
     raise ClockError(
