@@ -16,7 +16,9 @@ Rules
 - Decimal text becomes integer nanoseconds by decimal arithmetic, halves to even; never a float.
 - The unit is the caller's `unit`, else the header's (`t1_us`, `t1[us]`), else judged. The clock
   with the larger numbers by their size, or, where that says nothing, by decimals and by the step
-  from row to row; the other clock so that it runs at the same rate.
+  from row to row; the other clock so that it runs at the same rate. A single row has no steps: a
+  whole number that is no Unix time of 1990 to 2100 in any unit, nor 0, is in the unit of the other
+  clock if that is clear; else it needs its unit named.
 - linuxptp prints in ns by how much the clock that it steers is ahead of its master: reference =
   device - offset. The steered clock is that of the system (`phc2sys`, `ptp4l -S`) or of the network
   card (`ptp4l`); the log belongs to streams that are stamped by it. Summary lines (`rms ...`) are
@@ -49,6 +51,7 @@ from mmprep.timebase import Evidence, Exchanges, Fixes, FrameLog, HostFixes, Int
 
 UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # name -> power of ten in ns
 INT64 = 2**63
+_UNIX_S = (631_152_000, 4_102_444_800)  # 1990 to 2100
 
 _LINUXPTP = re.compile(
     r"(?P<tool>ptp4l|phc2sys)(?:\[\d+\])?:?\s*\[(?P<time>\d+\.\d+)\]:?\s+"
@@ -180,10 +183,36 @@ def _columns(path: Path, form: _Form, text: _Text, unit: str | None) -> list[Int
         [_number(path, text, row, place) for row in range(len(text.rows))]
         for place in range(len(text.names))
     ]
+    if len(text.rows) == 1 and unit is None:
+        _check_single(path, form, text, values)
     powers = _powers(form, text, values, unit)
     return [
         _integers(path, text, column, power) for column, power in zip(values, powers, strict=True)
     ]
+
+
+def _check_single(path: Path, form: _Form, text: _Text, values: list[list[Decimal]]) -> None:
+    """Refuse a lone row in which the unit of a clock can only be guessed."""
+    cells = [
+        (name, side, unit, column[0])
+        for name, side, unit, column in zip(text.names, form.sides, text.units, values, strict=True)
+        if side != "-"
+    ]
+    clear = {side for _, side, unit, value in cells if unit or (value and _tells_its_unit(value))}
+    for name, side, _, value in cells:
+        if side not in clear and not (value == 0 or (clear and value < _UNIX_S[0])):
+            raise DataError(
+                f"{name} is {value}, and one row doesn't tell in which unit",
+                where=f"{path}:{text.lines[0]}",
+                hint=f"name it in the header, as {name}_ms, or give --clock NAME=FILE,unit=ms",
+            )
+
+
+def _tells_its_unit(value: Decimal) -> bool:
+    if value != value.to_integral_value():
+        return True
+    low, high = _UNIX_S
+    return any(low <= value.scaleb(power - 9) < high for power in UNITS.values())
 
 
 def _number(path: Path, text: _Text, row: int, place: int) -> Decimal:
@@ -258,7 +287,7 @@ def _power_by_rate(column: list[Decimal], other: list[Decimal], power: int) -> i
     """Judge a unit so that the column runs as fast as the other one."""
     step, pace = _step(column), _step(other)
     if step == 0 or pace == 0:
-        return _power_by_size(column)
+        return _power_by_size(column) if any(map(_tells_its_unit, column)) else power
     wanted = power + math.log10(pace / step)
     return min(UNITS.values(), key=lambda power: abs(power - wanted))
 

@@ -263,3 +263,33 @@ def test_read_bad_content_is_a_located_error(log, text, what):
 def test_read_header_alone_gives_no_usable_fix(log):
     with pytest.raises(ClockError, match=r"x: 0 usable fixes"):
         clock.fit(clocklog.read(log("t1\tt2\tt3\tt4\n")), where="x")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("5000 0", "device is 5000"),
+        ("123456789012 1700000005", "device is 123456789012"),
+        ("0 100", "reference is 100"),
+    ],
+)
+def test_read_single_row_that_does_not_tell_its_unit_is_refused(log, row, what):
+    with pytest.raises(DataError, match=f":2: {what}, and one row doesn't tell in which unit"):
+        clocklog.read(log(f"device reference\n{row}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "device_ns"),
+    [
+        ("device reference\n0 1700000005000\n", 0),
+        ("device reference\n12.5 1700000005\n", 12_500_000_000),
+        ("device_ms reference\n5000 1700000005\n", 5_000_000_000),
+        ("device reference\n5000 1700000005000\n", 5_000_000_000),
+        ("device reference\n5 1700000005\n", 5_000_000_000),
+        ("device reference\n1700000000000000 1700000005\n", 1_700_000_000 * 10**9),
+    ],
+)
+def test_read_single_row_whose_units_are_clear(log, text, device_ns):
+    read = clocklog.read(log(text))
+    assert read.device_ns.tolist() == [device_ns]
+    assert read.reference_ns.tolist() == [1_700_000_005 * 10**9]
