@@ -107,6 +107,11 @@ _tables = options.chain(
         "--float32", is_flag=True, help="Store decimals in 4 bytes, of about 7 digits, not 8."
     ),
     click.option(
+        "--keep-device",
+        is_flag=True,
+        help="Keep the serial numbers and addresses of devices beside their models.",
+    ),
+    click.option(
         "--compression-level",
         type=click.IntRange(1, 22),
         metavar="N",

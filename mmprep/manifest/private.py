@@ -181,7 +181,7 @@ def _of_table(table: TableFacts) -> Iterator[Finding]:
     yield from _columns(where, table.channels)
     for column in table.texts:
         yield Finding(where, f"column {column!r} is free text: read it", "warning")
-    if table.device is not None and re.search(r"\d{4,}", table.device):
+    if table.device is not None and re.search(r"\d{4,}|serial", table.device):
         yield Finding(where, f"the device is named by its serial number ({table.device})")
     if table.tz is not None:
         yield Finding(where, f"the zone {table.tz} tells the place", "warning")

@@ -86,6 +86,8 @@ class TextOptions:
         `fail`, `skip` or `null`.
     float32 : bool
         Store floats in 32 bits.
+    keep_device : bool
+        Keep the serial numbers of devices.
     """
 
     delimiter: str | None = None
@@ -105,6 +107,7 @@ class TextOptions:
     on_bad_row: str = "fail"
     float32: bool = False
     compression_level: int = 1
+    keep_device: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,11 +270,14 @@ class Finder:
     device : str or callable, optional
         The model of the device, or (file, stream) -> the model that the file names. Without what
         tells one device from another of its model: serial number, address.
+    serial : callable, optional
+        (file, stream) -> that number or address; kept only where the caller asks for it.
     """
 
     find: Callable[[Claim, Path, TextOptions], Looks]
     main: str | None = None
     device: Device = None
+    serial: Callable[[Path, str], str | None] | None = None
 
     def streams(self, claim: Claim, root: Path, options: TextOptions) -> tuple[str, ...]:
         """Name the streams.
@@ -320,7 +326,11 @@ class Finder:
         looks = self._named(claim, root, options)
         look = looks[pick(tuple(looks), stream, claim.id_path or str(root))]
         table = look()
-        target = replace(target, device=self.device_of(claim, root, stream), tz=table.time.tz)
+        device = self.device_of(claim, root, stream)
+        if options.keep_device and self.serial is not None:
+            own = self.serial(file_of(root, claim.files[0]), stream)
+            device = ", ".join(filter(None, (device, f"serial {own}"))) if own else device
+        target = replace(target, device=device, tz=table.time.tz)
         return table.write(schema, target, options.on_bad_row)
 
     def device_of(self, claim: Claim, root: Path, stream: str) -> str | None:

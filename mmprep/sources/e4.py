@@ -148,7 +148,13 @@ def _tags(plain: tables.Layout, start_ns: int, found: re.Match[str]) -> tables.L
 _FORMS = {"rate": _rated, "ibi": _beats, "tags": _tags}
 
 
-_FINDER = Finder(_find, device="Empatica E4")
+def serial(path: Path, stream: str) -> str | None:
+    """Give the serial number that Empatica puts into the names of sessions: 1544027337_A01525."""
+    found = re.search(r"(?:^|_)(A[0-9A-F]{5})(?:$|[_.])", path.parent.name)
+    return found[1] if found else None
+
+
+_FINDER = Finder(_find, device="Empatica E4", serial=serial)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write

@@ -75,6 +75,12 @@ def device(path: Path, stream: str = "") -> str | None:
     return (_tag(lines[0], "headset type") or _tag(lines[0], "headset")) if lines else None
 
 
+def serial(path: Path, stream: str) -> str | None:
+    """Give the serial number of the headset, where the tags have it."""
+    lines = first_lines(path, CLAIM_BYTES)
+    return _tag(lines[0], "headset serial") if lines else None
+
+
 def _tag(line: str, name: str) -> str | None:
     found = re.search(_TAG.format(name), line)
     return found[1].strip() or None if found else None
@@ -275,7 +281,7 @@ def _unit_of(name: str) -> str | None:
     return _unit(channel) if group == "EEG" else None
 
 
-_FINDER = Finder(_find, main="EEG", device=device)
+_FINDER = Finder(_find, main="EEG", device=device, serial=serial)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write

@@ -60,6 +60,7 @@ class _Device:
     """One device of a file, as the header has it."""
 
     model: str
+    address: str
     columns: tuple[str, ...]
     sensors: tuple[str, ...]  # of the last columns
     rate_hz: Fraction
@@ -90,9 +91,18 @@ def is_ours(path: Path) -> bool:
 
 def device(path: Path, stream: str = "") -> str | None:
     """Name the model of the device of a stream, which is that of the first one if alone."""
+    return _device_of(path, stream).model or None
+
+
+def serial(path: Path, stream: str) -> str | None:
+    """Give the address of the device of a stream."""
+    return _device_of(path, stream).address or None
+
+
+def _device_of(path: Path, stream: str) -> _Device:
     found = _devices(_header(path, str(path)), str(path))
     known = dict(zip(_stream_names(found), found, strict=True))
-    return known.get(stream, found[0]).model or None
+    return known.get(stream, found[0])
 
 
 def _header(path: Path, where: str) -> list[str]:
@@ -109,7 +119,7 @@ def _devices(header: Sequence[str], where: str) -> list[_Device]:
         return [_simple(header, where)]
     try:
         facts = json.loads(header[1].lstrip("# "))
-        found = [_device(one) for one in facts.values()]
+        found = [_device(address, one) for address, one in facts.items()]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"the header of OpenSignals can't be read: {type(error).__name__} {error}",
@@ -121,13 +131,14 @@ def _devices(header: Sequence[str], where: str) -> list[_Device]:
     return found
 
 
-def _device(facts: Mapping[str, Any]) -> _Device:
+def _device(address: str, facts: Mapping[str, Any]) -> _Device:
     columns = tuple(map(str, facts["column"]))
     sensors = tuple(map(str, facts.get("sensor", ())))
     resolution = facts.get("resolution", ())
     is_whole = len(resolution) == len(columns) and columns[0] == COUNTER
     return _Device(
         str(facts.get("device", "")),
+        address,
         columns,
         sensors if len(sensors) < len(columns) else (),
         timebase.rate(str(facts["sampling rate"])),
@@ -160,7 +171,9 @@ def _simple(header: Sequence[str], where: str) -> _Device:
     n_cells = len(_split(header[-1]))
     labels = [label for label in fields.get("Labels", "").split("\t") if label]
     names = labels if len(labels) == n_cells else [f"column_{k + 1}" for k in range(n_cells)]
-    return _Device("", tuple(names), (), timebase.rate(rate), _time(fields.get("Date", "")), None)
+    return _Device(
+        "", "", tuple(names), (), timebase.rate(rate), _time(fields.get("Date", "")), None
+    )
 
 
 def _split(line: str) -> list[str]:
@@ -240,7 +253,7 @@ def _table(file: _File, index: int, options: TextOptions) -> TextTable:
     )
 
 
-_FINDER = Finder(_find, device=device)
+_FINDER = Finder(_find, device=device, serial=serial)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write

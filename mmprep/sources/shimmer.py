@@ -224,7 +224,14 @@ def _rate(texts: Sequence[str], unit: str) -> Fraction | None:
     return Fraction(CRYSTAL_HZ, round(ticks)) if is_near else None
 
 
-_FINDER = Finder(_find, device="Shimmer")
+def serial(path: Path, stream: str) -> str | None:
+    """Give the name of a device, which holds a part of its address."""
+    head = _head(first_lines(path))
+    names = list(head.times()) if head is not None else []
+    return stream if stream in names else next(iter(names), None)
+
+
+_FINDER = Finder(_find, device="Shimmer", serial=serial)
 streams = _FINDER.streams
 probe = _FINDER.probe
 write = _FINDER.write

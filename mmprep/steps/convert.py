@@ -87,6 +87,7 @@ class Config:
     split_by: str | None = None
     on_bad_row: str = "fail"
     float32: bool = False
+    keep_device: bool = False
     compression_level: int = 1
     resample: int | None = None
     mono: bool = False
@@ -122,6 +123,7 @@ class Config:
             on_bad_row=self.on_bad_row,
             float32=self.float32,
             compression_level=self.compression_level,
+            keep_device=self.keep_device,
         )
 
     def sound_options(self) -> dict[str, Any]:

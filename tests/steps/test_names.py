@@ -11,6 +11,7 @@ from mmprep import run_align, run_convert
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, shard_ref
 from mmprep.steps.running.names import Names
+from mmprep.tables import table_info
 from tests.conftest import ROOT
 
 T0 = 1_700_000_000
@@ -202,3 +203,41 @@ def test_voices_pictures_and_the_samples_are_told(tmp_path, mmprep, sample):
     ran = mmprep("manifest", "validate", "--private", sample / "amigos/aligned")
     assert "audio: a voice tells who speaks" in ran.out
     assert ROOT.name not in ran.out
+
+
+# Devices ------------------------------------------------------------------------------------------
+
+OPENSIGNALS = (
+    "# OpenSignals Text File Format\n"
+    '# {"00:07:80:8C:06:6E": {"sensor": ["EDA"], "device": "bitalino_rev",'
+    ' "column": ["nSeq", "A1"], "sampling rate": 100, "resolution": [4, 10],'
+    ' "date": "2017-5-22", "time": "9:39:1.0"}}\n'
+    "# EndOfHeader\n" + "".join(f"{k % 16}\t{500 + k}\t\n" for k in range(40))
+)
+EMOTIV = (
+    "title:x,start timestamp:1711846790.125,headset type:EPOCX,headset serial:E2020000,"
+    "sampling rate:eeg_128,version:2.2\nTimestamp,EEG.Counter,EEG.Interpolated,EEG.AF3\n"
+    + "".join(f"{1711846790.125 + k / 128:.6f},{k % 128},0,{4000 + k}\n" for k in range(300))
+)
+E4_EDA = "1544027337.00\n4.000000\n" + "".join(f"0.{k:03d}\n" for k in range(40))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "model", "serial"),
+    [
+        ("a.txt", OPENSIGNALS, "bitalino_rev", "00:07:80:8C:06:6E"),
+        ("a.csv", EMOTIV, "EPOCX", "E2020000"),
+        ("1544027337_A01525/EDA.csv", E4_EDA, "Empatica E4", "A01525"),
+    ],
+)
+def test_serial_number_is_kept_only_where_asked_for(tmp_path, name, content, model, serial):
+    path = tmp_path / "in" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    for keep, expected in ((False, model), (True, f"{model}, serial {serial}")):
+        out = tmp_path / f"out{keep}"
+        run_convert(tmp_path / "in", output=out, keep_device=keep, engine="serial")
+        found = {table_info(path).device for path in out.rglob("*.parquet")}
+        assert found == {expected}
+        kept = [n for n, data in written(out).items() if serial.encode() in data]
+        assert bool(kept) == keep or "_A01525" in name
