@@ -7,7 +7,9 @@ Rules
   samples at and behind the end are not valid.
 - What the streams do not cover is no part of a trial: windows lie whole inside the cover, and a
   trial that the cover cuts ends there.
-- An edge that is missed by up to 1 us counts as met.
+- A stretch that is short of a window by less than a sample of every modality, and by a thousandth
+  of its length at most, keeps it: a second of one clock is not quite that of another. No sample of
+  it lies at or behind the end, and it ends with the stretch. Up to 1 us counts as whole.
 - A baseline is the stretch [begin - baseline, begin) before a trial that has windows, with windows
   of its own by the same rules; it may reach into the trial before.
 - Trials may overlap: each has its own windows. Windows are numbered by their begin, of equal ones
@@ -32,6 +34,7 @@ from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, whole_sam
 TAILS = ("drop", "pad")
 LAID, OUTSIDE, SHORT = "laid", "outside", "short"
 SLACK_NS = int(SLACK_S * NS_PER_S)
+_SHORT = 1000  # of a stretch may be missing to its last window: far more than clocks differ
 _EXACT = 1 << 53  # whole numbers below are exact as float64
 
 
@@ -266,7 +269,8 @@ def plan_trials(
         raise UsageError(f"no windows of {window_s} s every {hop_s} s with the tail {tail!r}")
     for rate_hz in rates_hz.values():
         whole_samples(window_s, rate_hz)
-    grid = _Grid(cover_ns, window_s * NS_PER_S, hop_s * NS_PER_S, pads=tail == "pad")
+    sample_ns = int(NS_PER_S / max(rates_hz.values(), default=Fraction(1)))
+    grid = _Grid(cover_ns, window_s * NS_PER_S, hop_s * NS_PER_S, sample_ns, pads=tail == "pad")
     rows: list[_Row] = []
     fates, n_rests = [], 0
     baseline_ns = round(baseline_s * NS_PER_S)
@@ -344,16 +348,18 @@ class _Grid:
     cover_ns: tuple[int, int]
     window_ns: Fraction
     hop_ns: Fraction
+    sample_ns: int
     pads: bool
 
     def steps(self, begin: int, end: int) -> tuple[range, bool]:
         """Say which windows a stretch has, and whether a rest of it is in none that is whole."""
         end = min(end, self.cover_ns[1])
+        slack = max(min((end - begin) // _SHORT, self.sample_ns - 1), SLACK_NS)
         first = max(math.ceil((self.cover_ns[0] - SLACK_NS - begin) / self.hop_ns), 0)
-        n_whole = max(math.floor((end - begin + SLACK_NS - self.window_ns) / self.hop_ns) + 1, 0)
+        n_whole = max(math.floor((end - begin + slack - self.window_ns) / self.hop_ns) + 1, 0)
         held = begin + (n_whole - 1) * self.hop_ns + self.window_ns if n_whole else begin
         next_begin = begin + n_whole * self.hop_ns
-        has_rest = max(held, next_begin) < end - SLACK_NS
+        has_rest = max(held, next_begin) < end - slack
         stop = n_whole + 1 if has_rest and self.pads else n_whole
         return range(first, max(stop, first)), has_rest
 

@@ -125,7 +125,7 @@ _windows = options.chain(
 _trials = options.chain(
     click.option(
         "--trials",
-        metavar="FILE[#STREAM]|DATASET#STREAM|STREAM",
+        metavar="FILE[#STREAM][,of=STREAM]|DATASET#STREAM|STREAM",
         help="Windows begin at the onset of each trial and never cross its end. Trials are rows"
         " with a duration (BIDS events, any table with times), or lie between markers.",
     ),

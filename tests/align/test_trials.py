@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_windows_begin_at_the_onset_and_may_end_with_the_trial():
 
 
 def test_window_that_would_cross_the_end_is_left_out_and_the_rest_counted():
-    laid = plan((2, 4.999))
+    laid = plan((2, 4.99))
     assert (begins(laid), laid.n_rests) == ([2, 3], 1)
 
 
@@ -85,8 +85,23 @@ def test_windows_lie_inside_the_cover_and_on_the_grid_of_their_trial():
 
 
 def test_edge_missed_by_a_microsecond_counts_as_met():
-    assert begins(plan((1, 3 - 1e-6))) == [1, 2]
-    assert begins(plan((1, 3 - 1.1e-6))) == [1]
+    laid = plan((1, 3 - 1e-6))
+    assert (begins(laid), lengths(laid)) == ([1, 2], [1, 1])
+
+
+def test_trial_on_a_fast_clock_keeps_its_last_window_which_ends_with_it():
+    laid = plan((1, 3 - 0.0004))
+    assert (begins(laid), lengths(laid), laid.n_rests) == ([1, 2], [1, 0.9996], 0)
+    assert not laid.plan.padding("x", 0, 2).any()
+    assert begins(plan((1, 3 - 0.0021))) == [1]
+
+
+def test_no_trial_may_be_short_of_a_sample():
+    rates = {"x": Fraction(8), "audio": Fraction(16_000)}
+    for missing_ns, n in ((62_499, 2), (62_500, 1)):
+        trials = np.array([[0, 2 * S - missing_ns]])
+        laid = align.plan_trials(trials, (0, 9 * S), rates, window_s=Fraction(1))
+        assert laid.plan.n_windows == n
 
 
 def test_baseline_is_before_the_onset_of_trials_with_windows():
@@ -183,6 +198,28 @@ def test_masks_mark_what_lies_behind_the_trial_and_nothing_else(trials, window, 
     assert np.array_equal(padding, times >= np.array(ends).reshape(-1, 1))
 
 
+@given(
+    st.integers(0, 5 * S),
+    st.integers(1, 5 * S),
+    st.sampled_from([Fraction(8000, 1001), Fraction(30_000, 1001), Fraction(16_000_000, 1001)]),
+    st.sampled_from(["drop", "pad"]),
+)
+def test_no_valid_sample_lies_behind_a_trial(begin, length, rate, tail):
+    window = Fraction(1001, 1000)
+    rates = {"x": rate}
+    trials = np.array([[begin, begin + length]])
+    laid = align.plan_trials(trials, (0, 20 * S), rates, window_s=window, tail=tail)
+    n = laid.plan.n_windows
+    times, padding = laid.plan.times_s("x", 0, n), laid.plan.padding("x", 0, n)
+    assert (times[~padding] * S >= begin - 1e-3).all()
+    assert (times[~padding] * S < begin + length + 1e-3).all()
+    for k in range(n):
+        end_s = laid.plan.begin_s(k) + laid.plan.duration_s(k)
+        assert end_s <= Fraction(begin + length, S) + Fraction(1, 10**6)
+    held = math.floor(Fraction(length, S) / window)
+    assert n in {held, held + 1}
+
+
 @given(TRIALS)
 def test_every_trial_is_laid_or_left_out_for_one_reason(trials):
     spans = [(begin, begin + length) for begin, length in trials]
@@ -220,7 +257,7 @@ def test_record_of_a_baseline_ends_at_the_onset():
 def test_record_has_all_samples_before_its_end_and_no_other(length_ns, rate):
     plan = align.whole_recording((7, 7 + length_ns), {"x": Fraction(rate)})
     last = plan.n_samples("x", 0) - 1
-    assert last == max(ceil((Fraction(length_ns, S) - Fraction(1, 10**6)) * rate) - 1, 0)
+    assert last == max(math.ceil((Fraction(length_ns, S) - Fraction(1, 10**6)) * rate) - 1, 0)
     assert plan.times_s("x", 0, last, last + 1)[0] * S < length_ns + 1000
 
 

@@ -1,8 +1,11 @@
-"""The pictures of a video in place of its frame indices, decoded forward once."""
+"""The pictures of a video in place of its frame indices, decoded forward once.
+
+Where trials overlap, or are looked at first, some are decoded again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,21 +107,32 @@ class Pixels:
         for rank in [rank for rank in self._cache if rank < wanted[0]]:
             del self._cache[rank]
         if self._feed is None:
-            rest = range(wanted[0], self.scan.n_frames)
-            self._feed = media.read_frames(
-                self.path,
-                rest,
-                self.size,
-                gray=self.gray,
-                fit=self.fit,
-                scan=self.scan,
-                watch=self.watch,
-            )
+            self._feed = self._frames(range(wanted[0], self.scan.n_frames), self.watch)
+        self._read_again([rank for rank in wanted if rank <= self._read_to])
         while self._read_to < wanted[-1]:
             rank, picture = next(self._feed, (self.scan.n_frames, None))
             self._read_to = rank
             if picture is not None and rank >= wanted[0]:
                 self._cache[rank] = picture
+
+    def _read_again(self, passed: list[int]) -> None:
+        """Decode frames that were passed and forgotten."""
+        missing = [rank for rank in passed if rank not in self._cache and rank not in self.lost]
+        if missing:
+            self._cache.update(self._frames(missing, None))
+
+    def _frames(
+        self, ranks: Iterable[int], watch: media.Watch | None
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        return media.read_frames(
+            self.path,
+            ranks,
+            self.size,
+            gray=self.gray,
+            fit=self.fit,
+            scan=self.scan,
+            watch=watch,
+        )
 
 
 def decoded(pixels: Pixels | None, ranks: IntArray, seconds: FloatArray) -> films.Facts:

@@ -91,6 +91,11 @@ class Opened:
     said: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The modality."""
+        return self.spec.name
+
+    @property
     def nominal_hz(self) -> Fraction | None:
         """The nominal rate: the one given, else that of the source."""
         given = self.spec.nominal_hz
@@ -194,15 +199,19 @@ def open_all(specs: Sequence[StreamSpec], store: Store) -> list[Opened]:
 def _anchored(opened: Opened, others: Sequence[Opened]) -> Opened:
     """Let a stream whose stamps count from the start of a recording begin with its first sample.
 
-    The recording is that of the other streams of its record; it lends its clock, too.
+    The recording is that of the other streams of its record; it lends its clock, too. So it does
+    to trials that count from zero: where its own stamps do so, too, both are on one clock.
     """
     if opened.stream is None or opened.spec.start_ns is not None:
         return opened
     main = [one for one in others if _is_main(one) and one.spec.record == opened.spec.record]
-    if not main or not (opened.stream.since_start or _follows(opened, main)):
+    if not opened.stream.since_start or opened.spec.follows:
+        main = _followed(opened, others)
+    if not main:
         return opened
     first = min(main, key=lambda one: _first_ns(one.stamps_ns))
-    moved = _shifted(opened, _first_ns(first.stamps_ns))
+    is_from_zero = opened.stream.since_start or _first_ns(first.stamps_ns) >= UNIX_NS
+    moved = _shifted(opened, _first_ns(first.stamps_ns)) if is_from_zero else opened
     stream, spec = moved.stream, opened.spec
     if stream is not None and first.stream is not None:
         stream = replace(stream, absolute=first.stream.absolute)
@@ -212,12 +221,28 @@ def _anchored(opened: Opened, others: Sequence[Opened]) -> Opened:
     return replace(moved, stream=stream, spec=spec)
 
 
-def _follows(opened: Opened, main: Sequence[Opened]) -> bool:
-    """Say whether small stamps are meant to count from the first of others, in Unix time."""
-    if not opened.spec.follows or opened.spec.clock is not None or not opened.has_stamps:
-        return False
-    own_ns = int(opened.stamps_ns.max())
-    return own_ns < UNIX_NS <= min(_first_ns(one.stamps_ns) for one in main)
+def _followed(opened: Opened, others: Sequence[Opened]) -> list[Opened]:
+    """Find the recording that trials belong to which count from zero and have no clock.
+
+    Raises
+    ------
+    UsageError
+        There are several, and one of them is in Unix time or has a clock.
+    """
+    of, own = opened.spec.follows, opened.spec
+    if of is None or own.clock is not None or not opened.has_stamps:
+        return []
+    main = [one for one in others if _is_main(one) and of in ("", one.name)]
+    is_known = any(one.spec.clock or _first_ns(one.stamps_ns) >= UNIX_NS for one in main)
+    if int(opened.stamps_ns.max()) >= UNIX_NS or not is_known:
+        return []
+    if len({one.spec.recording or one.spec.path for one in main}) > 1:
+        raise UsageError(
+            "times count from 0, and there are several recordings: from the first sample of which?",
+            where=own.name,
+            hint=f"--trials ...,of=STREAM, one of {', '.join(one.name for one in main)}",
+        )
+    return main
 
 
 def _is_main(one: Opened) -> bool:

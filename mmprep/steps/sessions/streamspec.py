@@ -56,9 +56,9 @@ class StreamSpec:
         What it belongs to, with whose first sample stamps may begin.
     events : EventSpec, optional
         Happenings that other clocks saw, too, on the clock of this one.
-    follows : bool
-        Stamps that count from zero do so from the first sample of what it belongs to, where that
-        is in Unix time.
+    follows : str, optional
+        Stamps that count from zero do so from the first sample of this stream, or (empty) of the
+        only recording there is.
     """
 
     name: str
@@ -90,7 +90,7 @@ class StreamSpec:
     source: str | None = None
     record: str | None = None
     events: EventSpec | None = None
-    follows: bool = False
+    follows: str | None = None
 
     @property
     def container(self) -> str | None:

@@ -7,7 +7,7 @@
 | `STREAM`             | those of a stream that is aligned, also its texts          |
 
 Times of a file that count from zero, where its recording is in Unix time, count from the first
-sample of the recording.
+sample of the recording; `,of=STREAM` says which it is where there are several.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mmprep.manifest.model import Record
 from mmprep.steps import datasets
 from mmprep.steps.base import Item
 from mmprep.steps.inputs import size_of
+from mmprep.steps.namevalue import pair
 from mmprep.steps.sessions.streamspec import StreamSpec, spec_of
 
 OPTION, STREAM = "--trials", "trials"
@@ -118,6 +119,12 @@ class Given:
     text: str
     path: str | None
     part: str | None
+    settings: Mapping[str, str]
+
+    @property
+    def of(self) -> str:
+        """The stream that times count from; empty for the only one."""
+        return self.settings.get("of", "")
 
     @property
     def is_dataset(self) -> bool:
@@ -133,12 +140,15 @@ def parse(text: str) -> Given:
     UsageError
         There is no such file, or a data set without a stream.
     """
-    head = text.partition(",")[0]
+    head, *rest = text.split(",")
+    settings = dict(pair(one, OPTION) for one in rest)
     if files.is_file(head) or datasets.is_dataset(head):
         path, part = head, ""
     else:
         path, _, part = head.partition("#")
-    given = Given(text, path, part or None)
+    given = Given(text, path, part or None, settings)
+    if lost := sorted(settings.keys() - {"of"} if not files.is_file(path) else ()):
+        raise UsageError(f"{lost[0]!r} is a setting of files alone", where=OPTION)
     if given.is_dataset and part:
         return given
     if given.is_dataset:
@@ -147,11 +157,16 @@ def parse(text: str) -> Given:
         return given
     if part or "/" in path:
         raise UsageError("does not exist", where=path)
-    return Given(text, None, path)
+    return Given(text, None, path, settings)
 
 
-def put(item: Item, spec: StreamSpec) -> Item:
+def put(item: Item, spec: StreamSpec, of: str = "") -> Item:
     """Let a session have trials, those of a stream that is added if it is none of its own.
+
+    Parameters
+    ----------
+    of : str
+        The stream from whose first sample small times count.
 
     Raises
     ------
@@ -161,7 +176,7 @@ def put(item: Item, spec: StreamSpec) -> Item:
     streams = [spec_of(one) for one in item.spec["streams"]]
     name = next((one.name for one in streams if _is_same(one, spec)), None)
     if name is not None:
-        return named(item, name)
+        return named(item, name, of)
     if spec.name in {one.name for one in streams}:
         raise UsageError(
             f"stream {spec.name!r} is another one",
@@ -178,11 +193,11 @@ def put(item: Item, spec: StreamSpec) -> Item:
         n_bytes=item.n_bytes + size_of(spec.path),
         spec={**item.spec, "streams": [*item.spec["streams"], spec.to_json()]},
     )
-    return named(item, spec.name)
+    return named(item, spec.name, of)
 
 
-def named(item: Item, name: str) -> Item:
-    """Let a session have the trials of one of its streams.
+def named(item: Item, name: str, of: str = "") -> Item:
+    """Let a session have the trials of one of its streams; see `put`.
 
     Raises
     ------
@@ -191,11 +206,13 @@ def named(item: Item, name: str) -> Item:
     """
     streams: Sequence[Mapping[str, Any]] = item.spec["streams"]
     names = [one["name"] for one in streams]
-    if name not in names:
+    for wanted in (name, of or name):
+        if wanted in names:
+            continue
         raise UsageError(
-            f"there is no stream {name!r}", where=OPTION, hint=f"streams: {', '.join(names)}"
+            f"there is no stream {wanted!r}", where=OPTION, hint=f"streams: {', '.join(names)}"
         )
-    moved = [{**one, "follows": True} if one["name"] == name else one for one in streams]
+    moved = [{**one, "follows": of} if one["name"] == name else one for one in streams]
     return replace(item, spec={**item.spec, "streams": moved, "trials": name})
 
 

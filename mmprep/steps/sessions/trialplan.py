@@ -17,7 +17,6 @@ from mmprep.errors import UsageError
 from mmprep.steps import datasets
 from mmprep.steps.base import Item
 from mmprep.steps.datasets import InputDataset
-from mmprep.steps.namevalue import pair
 from mmprep.steps.sessions import named, recorded, trialoption
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
@@ -47,7 +46,7 @@ def with_trials(plan: Plan, config: Config) -> Plan:
         return plan
     given = trialoption.parse(config.trials)
     if given.path is None:
-        return _of_sessions(plan, lambda item: _own(item, given.part or ""), given.text)
+        return _of_sessions(plan, lambda item: _own(item, given), given.text)
     if not given.is_dataset:
         return replace(plan, items=(_of_file(plan.items, given),))
     data = datasets.load(datasets.folder_of(given.path).absolute())
@@ -74,9 +73,10 @@ def _of_sessions(plan: Plan, find: Callable[[Item], Item | None], text: str) -> 
     return replace(plan, items=items, notes=(*plan.notes, said))
 
 
-def _own(item: Item, name: str) -> Item | None:
+def _own(item: Item, given: trialoption.Given) -> Item | None:
+    name = given.part or ""
     has_it = name in {one["name"] for one in item.spec["streams"]}
-    return trialoption.named(item, name) if has_it else None
+    return trialoption.named(item, name, given.of) if has_it else None
 
 
 def _recorded(
@@ -86,7 +86,7 @@ def _recorded(
     for record in data.records:
         if item.id in (record.session, record.id) and part in record.streams:
             spec = recorded.stream_spec(data, record, part, config)
-            return trialoption.put(item, spec)
+            return trialoption.put(item, spec, given.of)
     return None
 
 
@@ -97,8 +97,9 @@ def _of_file(items: tuple[Item, ...], given: trialoption.Given) -> Item:
             where=given.path,
             hint="convert it, too: --trials DATASET#STREAM takes those of each session",
         )
-    settings = dict(pair(text, OPTION) for text in given.text.split(",")[1:])
-    return trialoption.put(items[0], file_spec(given.path or "", given.part or "", settings))
+    settings = {name: text for name, text in given.settings.items() if name != "of"}
+    spec = file_spec(given.path or "", given.part or "", settings)
+    return trialoption.put(items[0], spec, given.of)
 
 
 def file_spec(path: str, part: str, settings: Mapping[str, str]) -> StreamSpec:
