@@ -87,6 +87,8 @@ class Stream:
         Bad rows that its reader left out.
     texts : tuple of str
         Columns of text, which its data can't hold.
+    notes : tuple of str
+        What its reader took for granted.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Stream:
     since_start: bool = False
     n_rejected: int = 0
     texts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.stamps_ns.shape != self.data.shape[:1]:

@@ -233,6 +233,7 @@ class TextTable:
                 self.time.since_start,
                 n_rejected=reader.tally.n_rejected,
                 texts=self._left_out(columns),
+                notes=self.notes,
             )
 
     def _left_out(self, columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -170,3 +170,22 @@ def test_stream_shorter_than_a_window_is_said_to_be(mmprep, tmp_path):
     raw.table(tmp_path / "x.tsv", n_rows=3)
     done = mmprep("align", "--eeg", tmp_path / "x.tsv", "-o", tmp_path / "out", *SERIAL)
     assert "the stream lasts 0.75 s, a window has 1" in done.err
+
+
+def test_events_of_which_none_lies_within_the_windows_are_named(mmprep, tmp_path, pair):
+    (tmp_path / "keys.tsv").write_text("time_s\tkey\n5000\tgo\n5003\tstop\n")
+    keys = ("--stream", f"keys={tmp_path}/keys.tsv,kind=events")
+    done = mmprep("align", *pair, *keys, "-o", tmp_path / "out", *SERIAL)
+    assert done.code == 0, done.err
+    assert "keys: none of its 2 rows lies within the windows" in done.err
+    (tmp_path / "keys.tsv").write_text("time_s\tkey\n5\tgo\n5003\tstop\n")
+    done = mmprep("align", *pair, *keys, "-o", tmp_path / "out", *SERIAL)
+    assert "none of its" not in done.err
+
+
+def test_judged_unit_of_a_named_stream_is_said(mmprep, tmp_path, pair):
+    (tmp_path / "keys.tsv").write_text("time\tkey\n5\tgo\n5003\tstop\n")
+    keys = ("--stream", f"keys={tmp_path}/keys.tsv,kind=events")
+    done = mmprep("align", *pair, *keys, "-o", tmp_path / "out", *SERIAL)
+    said = "unit taken as us (the steps of its values); FILE,unit=U says otherwise"
+    assert f"keys: time column 'time': {said}" in done.err

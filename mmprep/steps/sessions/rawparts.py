@@ -33,10 +33,15 @@ def hints_as_settings() -> Iterator[None]:
     try:
         yield
     except MmprepError as error:
-        hint = _OPTION.sub(_as_setting, error.hint or "")
+        hint = as_settings(error.hint or "")
         if hint == (error.hint or ""):
             raise
         raise type(error)(error.what, where=error.where, hint=hint) from error
+
+
+def as_settings(text: str) -> str:
+    """Name the settings behind a file in place of options of `convert`."""
+    return _OPTION.sub(_as_setting, text).replace("--time-unit says", "FILE,unit=U says")
 
 
 def _as_setting(option: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from mmprep.steps.running.tasks import Item, Job
 from mmprep.steps.sessions import (
     eventtables,
     laying,
+    rawparts,
     sharedevents,
     streams,
     sync,
@@ -33,7 +34,7 @@ from mmprep.steps.sessions.eventtables import EventStream, TextColumns
 from mmprep.steps.sessions.laying import Laying
 from mmprep.steps.sessions.modality import Modality, Wish
 from mmprep.steps.sessions.pixels import Pixels
-from mmprep.steps.sessions.streams import Clocked
+from mmprep.steps.sessions.streams import Clocked, Opened
 from mmprep.steps.sessions.streamspec import spec_of
 from mmprep.steps.sessions.windowshards import WindowShards
 from mmprep.timebase import NS_PER_S
@@ -60,7 +61,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     )
     on_clocks = streams.on_clock_of(on_clocks, wish.session_clock)
     streams.check_related(on_clocks)
-    notes = [f"{item.id}: {one}" for one in said]
+    notes = [f"{item.id}: {one}" for one in said] + _taken_for_granted(opened)
     on_clocks, events = _parted(item, on_clocks, wish, notes)
     chosen = [_modality(one, wish, notes, store) for one in on_clocks]
     laid = laying.lay(job, item, wish, events, chosen)
@@ -102,6 +103,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         "warnings": [
             *(f"{item.id}: {said}" for one in opened for said in one.said),
             *_losses(item.id, facts, counts),
+            *_missed(item.id, happened),
             *films.warnings(item.id, facts),
         ],
     }
@@ -249,3 +251,19 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
     ]
     dropped = counts["dropped_gap"] + counts["dropped_thin"]
     return said + ([f"{session}: {dropped} windows dropped"] if dropped else [])
+
+
+def _taken_for_granted(opened: list[Opened]) -> list[str]:
+    """Say what the readers of raw files took for granted."""
+    read = [(one.spec.name, one.stream) for one in opened if one.stream is not None]
+    return [f"{name}: {rawparts.as_settings(n)}" for name, stream in read for n in stream.notes]
+
+
+def _missed(session: str, events: list[dict[str, Any]]) -> list[str]:
+    """Say of which events none lies within the windows: their clock may be another."""
+    return [
+        f"{session}: {fact['name']}: none of its {fact['accounting']['in']} rows lies within the"
+        " windows; do --clock, --start and --tz put it there?"
+        for fact in events
+        if fact["accounting"]["in"] and not fact["accounting"]["used"]
+    ]
