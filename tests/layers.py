@@ -37,7 +37,16 @@ ONLY = {  # who may import these, beside themselves
     "engines": {"cli"},
 }
 ROOMS = {  # the rooms of a layer, lowest first
-    "steps": ("labels", "running", "corpus", "intake", "study", "sessions", "features"),
+    "steps": (
+        "labels",
+        "running",
+        "corpus",
+        "intake",
+        "study",
+        "sessions",
+        "features",
+        "exporting",
+    ),
 }
 OWNERS = {  # third-party package -> who may import it
     "click": {"cli"},

@@ -11,6 +11,7 @@ import click
 from mmprep.cli import api, options, output
 from mmprep.errors import CheckError
 
+FORMATS = ("nemo",)
 dataset = click.argument("dataset", metavar="DATASET")
 
 
@@ -186,7 +187,7 @@ def split(dataset: str, **given: Any) -> None:
 @command.command(short_help="Write what another trainer reads.")
 @dataset
 @options.output
-@click.option("--to", type=click.Choice(["nemo"]), required=True, help="The format.")
+@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format.")
 @click.option("--split", multiple=True, metavar="S", help="Only this split.  [default: all]")
 @click.option("--fold", type=int, metavar="K", help="This fold is test, the others train.")
 @click.option(

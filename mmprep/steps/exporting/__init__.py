@@ -1,0 +1,1 @@
+"""What other trainers read, a format each: files that are written, and lists that name them."""
