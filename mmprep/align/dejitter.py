@@ -116,7 +116,7 @@ def dejitter(
     counted = count(stamps_s, period_s, step_s=step_s, skips=skips)
     why = _uncounted(stamps_s, counted) or _irregular(stamps_s, counted, nominal_s)
     if why:
-        return Refusal(why, drifts=_walks(stamps_s, counted))
+        return Refusal(why, drifts=_walks(level_of(stamps_s, counted), counted))
     laid = lay(stamps_s, counted, step_s=step_s, resets=resets, drift_s=drift_s, doubt=doubt)
     why = _unsafe(laid, stamps_s, counted, max_move_s)
     return Refusal(why, drifts=True) if why else _smooth(laid, counted)
@@ -176,12 +176,11 @@ def _irregular(stamps: FloatArray, counted: Counted, nominal: float | None) -> s
     level = level_of(stamps, counted)
     if counted.scatter_s <= SCATTERED * period and _share_alike(level, counted) < 0.9:
         return "intervals differ too much"
-    return "stamps walk away from any line" if _walks(stamps, counted) else None
+    return "stamps walk away from any line" if _walks(level, counted) else None
 
 
-def _walks(stamps: FloatArray, counted: Counted) -> bool:
-    """Say whether stamps walk away from any line."""
-    level = level_of(stamps, counted)
+def _walks(level: FloatArray, counted: Counted) -> bool:
+    """Say whether stamps, less what the counter says, walk away from any line."""
     together = max(counted.packet, counted.chunk)
     near, far = 16 * together, min(1024 * together, max(level.size // 4, 1))
     if far <= near:
@@ -192,9 +191,12 @@ def _walks(stamps: FloatArray, counted: Counted) -> bool:
 
 def _share_alike(level: FloatArray, counted: Counted) -> float:
     """Give the share of steps inside stretches that are one period, give or take a third."""
-    step = distances(np.diff(level), 0.0)
-    step = np.delete(step, counted.bounds[1:-1] - 1) if counted.bounds.size > 2 else step
-    return float(np.mean(step < 0.35 * counted.period_s))
+    limit, joints, n_alike = 0.35 * counted.period_s, counted.bounds[1:-1], 0
+    for part in pieces(level.size - 1):
+        step = np.diff(level[part.start : part.stop + 1])
+        n_alike += int(np.count_nonzero(np.abs(step) < limit))
+    n_alike -= int(np.count_nonzero(np.abs(level[joints] - level[joints - 1]) < limit))
+    return n_alike / max(level.size - 1 - joints.size, 1)
 
 
 def _spread(values: FloatArray | IntArray) -> float:

@@ -308,18 +308,27 @@ def _rising(at: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]
     """Put places in order, each once, with their values."""
     if np.all(at[1:] > at[:-1]):
         return at, values
-    known, first = np.unique(at, return_index=True)
-    return known, values[first]
+    order = np.argsort(at, kind="stable")  # numpy.unique does the same with twice the memory
+    at = at[order]
+    is_first = np.append(True, at[1:] != at[:-1])
+    at = at[is_first]
+    order = order[is_first]
+    return at, values[order]
 
 
 def _mixture(session: Laid, device: Laid, share: float) -> Laid:
-    """Average both, where stamps hardly tell them apart; `share` is that of the device."""
-    rest = 1 - share
+    """Average both, where stamps hardly tell them apart; `share` is that of the device.
+
+    The times of the session are overwritten.
+    """
+    rest, seconds = 1 - share, session.seconds
+    for rows in pieces(seconds.size):
+        seconds[rows] = rest * seconds[rows] + share * device.seconds[rows]
     apart_s = device.knot_s - session.knot_s
     variance = rest * session.sigma_s**2 + share * device.sigma_s**2 + share * rest * apart_s**2
     return replace(
         session,
-        seconds=rest * session.seconds + share * device.seconds,
+        seconds=seconds,
         knot_s=rest * session.knot_s + share * device.knot_s,
         sigma_s=np.sqrt(variance),
         stretch=session.stretch + device.stretch,

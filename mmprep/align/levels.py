@@ -172,7 +172,10 @@ def choose_estimate(stamps_s: FloatArray, counted: Counted, step_s: float) -> st
 
 def _is_rounded(level: FloatArray, step_s: float) -> bool:
     """Say whether stamps go from one step to the next at once, as a line does that is rounded."""
-    n_jumps = np.count_nonzero(np.abs(np.diff(level)) > step_s / 2)
+    n_jumps = 0
+    for part in pieces(level.size):
+        step = np.diff(level[part.start : part.stop + 1])
+        n_jumps += int(np.count_nonzero(np.abs(step) > step_s / 2))
     return bool(0 < n_jumps < level.size / _ROWS_A_JUMP)
 
 

@@ -398,7 +398,7 @@ def _dejittered(
         skips=rounded_steps(device_ns).size > 0,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
         resets=None if clocks[1] is device_ns else _steps_of(device_ns, clocks[1]),
-        drift_s=_seconds_since_first(*clocks),
+        drift_s=_drift_s(*clocks),
         doubt=doubt and doubt.since(int(stamps_ns[0])),
     )
 
@@ -407,6 +407,15 @@ def _steps_of(stamps_ns: IntArray, less_ns: IntArray) -> IntArray:
     """Give the rows at which stamps less others change, [shape=(m,), int64]."""
     less = stamps_ns - less_ns
     return np.flatnonzero(less[1:] != less[:-1]) + 1
+
+
+def _drift_s(session_ns: IntArray, own_ns: IntArray) -> FloatArray | None:
+    """Give what the session clock gains on the device's own, [shape=(n,)]; None for nothing."""
+    ahead_ns = session_ns[0] - own_ns[0]
+    whole = pieces(session_ns.size)
+    if all(np.all(session_ns[part] - own_ns[part] == ahead_ns) for part in whole):
+        return None
+    return _seconds_since_first(session_ns, own_ns)
 
 
 def _seconds_since_first(stamps_ns: IntArray, less_ns: IntArray | None = None) -> FloatArray:

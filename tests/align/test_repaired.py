@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +30,19 @@ def test_repair_reports_how_far_stamps_moved():
     fixed = made.repaired(np.arange(5000) / 128 + jitter, rate=128)
     assert fixed.repairs.moved_max_s == pytest.approx(np.abs(jitter).max(), rel=0.05)
     assert fixed.repairs.moved_p99_s == pytest.approx(np.percentile(np.abs(jitter), 99), rel=0.05)
+
+
+def test_repair_of_a_long_stream_holds_few_arrays_of_its_length():
+    n_rows = 300_000
+    jitter = np.random.default_rng(0).normal(0, 1.5e-3, n_rows)
+    stream = made.stream(np.arange(n_rows) / 128 + jitter, rate=128)
+    gained_ns = np.arange(n_rows) // 50
+    align.repair(made.stream(np.arange(2000) / 128, rate=128), made.ns(np.arange(2000) / 128))
+    tracemalloc.start()
+    align.repair(stream, stream.stamps_ns + gained_ns, own_ns=stream.stamps_ns)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 9.5 * 8 * n_rows
 
 
 def test_repair_finds_a_gap_where_one_sample_is_lost():

@@ -11,7 +11,7 @@ import soundfile
 from pyarrow import csv
 
 from mmprep import open_dataset, run_align, run_convert
-from mmprep.steps.sessions import session
+from mmprep.steps.sessions import session, windowcut
 from tests import raw
 from tests.conftest import ROOT
 from tests.kill import tree
@@ -37,7 +37,7 @@ def wide(tmp_path_factory):
 @pytest.mark.parametrize("form", ["raw", "table"])
 def test_memory_does_not_hold_the_readings_of_a_long_stream(wide, tmp_path, monkeypatch, form):
     monkeypatch.setattr(session, "BUDGET_BYTES", 0)
-    monkeypatch.setattr(session, "BLOCK_BYTES", MIB)
+    monkeypatch.setattr(windowcut, "BLOCK_BYTES", MIB)
     options = {"stream": (f"wide={wide}",)}
     if form == "table":
         run_convert(wide, output=tmp_path / "made", engine="serial")
