@@ -1,4 +1,4 @@
-"""`mmprep manifest validate|split|stats|export`."""
+"""`mmprep manifest validate|split|stats|filter|merge|export`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ dataset = click.argument("dataset", metavar="DATASET")
 
 @click.group("manifest")
 def command() -> None:
-    """Validate, split, count and export manifests."""
+    """Validate, split, count, filter, merge and export manifests."""
 
 
 @command.command(short_help="Find everything that is wrong with a data set.")
@@ -182,6 +182,37 @@ def _columns(rows: list[list[str]]) -> list[str]:
 def split(dataset: str, **given: Any) -> None:
     """Put groups of records into splits, and weigh the classes of train."""
     api.run_and_print("split", {"inputs": (dataset,), **given})
+
+
+@command.command("filter", short_help="Choose records by a condition.")
+@dataset
+@click.option(
+    "--where",
+    required=True,
+    metavar="CONDITION",
+    help="As \"label == 'fear' and valid.eeg > 0.9\": fields, labels, valid.*, bound_s.*,"
+    " streams.*; == != < <= > >= in, not, and, or.",
+)
+@click.option("-o", "--output", metavar="OUT", help="A data set of them.  [default: print lines]")
+@options.run
+def filter_(dataset: str, output: str | None, **given: Any) -> None:
+    """Choose records by a condition: their lines on stdout, or with -o a data set."""
+    if output is not None:
+        api.run_and_print("filter", {"inputs": (dataset,), "output": output, **given})
+        return
+    from mmprep.steps import filter as step
+
+    for line in step.lines(dataset, given["where"]):
+        click.echo(line, nl=False)
+
+
+@command.command(short_help="Put several data sets together.")
+@click.argument("datasets", nargs=-1, required=True, metavar="DATASET...")
+@options.output
+@options.run
+def merge(datasets: tuple[str, ...], **given: Any) -> None:
+    """Put several data sets together; their shards are numbered through."""
+    api.run_and_print("merge", {"inputs": datasets, **given})
 
 
 @command.command(short_help="Write what another trainer reads.")
