@@ -43,8 +43,8 @@ _streams = options.chain(
         "--start",
         multiple=True,
         metavar="NAME=TIME",
-        help="When a stream with relative times began, in all sessions: ISO 8601 with zone, or Unix"
-        " seconds.",
+        help="When a stream with relative times began (its first sample; of events second 0), in"
+        " all sessions: ISO 8601 with zone, or Unix seconds.",
     ),
     click.option(
         "--latency",

@@ -54,11 +54,12 @@ def run(
         raise UsageError("a session needs a name", where="--session")
     if config.on and not config.labels:
         raise UsageError("there is no --labels to join", where="--on")
-    config = trialplan.with_own(config)
     wanted = _label_wish(config)
-    wish = config.wish()
     names = Names.read(config.ids)
-    plan = trialplan.with_trials(_plan(config, options), config).renamed(names)
+    plan = _plan(config, options)
+    config = trialplan.with_own(config, plan)
+    wish = config.wish()
+    plan = trialplan.with_trials(plan, config).renamed(names)
     _check_names(plan, wish)
     known = joining.read(wanted)
     content = {**wish, **wanted.content()}

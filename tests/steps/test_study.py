@@ -164,6 +164,48 @@ def test_relative_parts_need_a_start_each(tmp_path, mmprep):
         assert found["gaps_s"] == [[pytest.approx(5, abs=0.11), pytest.approx(7, abs=0.01)]]
 
 
+def write_trials(path):
+    path.write_text("onset\tduration\ttrial_type\n2\t3\ta\n6\t2\tb\n", encoding="utf-8")
+
+
+def test_start_of_trials_is_second_zero_of_their_times(tmp_path):
+    write_stream(tmp_path / "raw/x.tsv", 0, 100)
+    write_trials(tmp_path / "raw/t.tsv")
+    path = study(tmp_path, f"session x trials trials.start\n1 x.tsv t.tsv {T0 + 1}\n")
+    run_align(sessions=path, output=tmp_path / "out", engine="serial")
+    assert {one["onset_s"] for one in records(tmp_path / "out")} == {3.0, 7.0}
+    data = mmprep.open_dataset(tmp_path / "out")[0]
+    assert data["x"][0, 0] == pytest.approx(30, abs=0.1)
+
+
+def test_trials_of_a_table_go_through_a_data_set(tmp_path):
+    write_stream(tmp_path / "raw/x.tsv", 0, 100)
+    write_stream(tmp_path / "raw/b.tsv", 0, 100)
+    write_trials(tmp_path / "raw/t.tsv")
+    path = study(tmp_path, f"session x trials trials.start b\n1 x.tsv t.tsv {T0} b.tsv\n")
+    run_align(sessions=path, output=tmp_path / "raw_way", engine="serial")
+    run_convert(sessions=path, output=tmp_path / "data", engine="serial")
+    run_align(tmp_path / "data", output=tmp_path / "set_way", engine="serial")
+    assert [one["trial"] for one in records(tmp_path / "raw_way")] == [1, 1, 1, 2, 2]
+    for name in ("manifest.jsonl", "x/shard-00000.npy", "sync/1.json"):
+        assert (tmp_path / "raw_way" / name).read_bytes() == (
+            tmp_path / "set_way" / name
+        ).read_bytes()
+
+
+def test_stream_without_a_rate_becomes_a_table_in_both_ways(tmp_path):
+    write_stream(tmp_path / "raw/x.tsv", 0, 100)
+    rows = "".join(f"{T0 + t}\t{k}\n" for k, t in enumerate((0.1, 0.4, 1.9, 2, 4.4, 7.13, 9.2)))
+    (tmp_path / "raw/beats.tsv").write_text("t_s\tibi\n" + rows, encoding="utf-8")
+    path = study(tmp_path, "session x beats\n1 x.tsv beats.tsv\n")
+    run_align(sessions=path, output=tmp_path / "raw_way", engine="serial")
+    run_convert(sessions=path, output=tmp_path / "data", engine="serial")
+    run_align(tmp_path / "data", output=tmp_path / "set_way", engine="serial")
+    for out in ("raw_way", "set_way"):
+        assert [set(one["streams"]) for one in records(tmp_path / out)] == [{"x"}] * 10
+        assert (tmp_path / out / "tables/beats/1.parquet").exists()
+
+
 def test_one_file_serves_several_sessions_and_streams(tmp_path):
     lines = ["t_s\tid\tx"]
     lines += [f"{T0 + k / 10:.1f}\t{k % 2}\t{k}" for k in range(60)]

@@ -181,6 +181,20 @@ def real_study(tmp_path, shared):
     return tmp_path / "raw"
 
 
+def test_archive_of_a_wristband_is_drafted_and_aligned(tmp_path, shared, mmprep):
+    session = shared("made/B06/e4_session")
+    for name in ("P01", "P02"):
+        packed = tmp_path / f"raw/{name}/e4"
+        packed.parent.mkdir(parents=True)
+        shutil.make_archive(str(packed), "zip", session)
+    path = tmp_path / "study.tsv"
+    ran = mmprep("inspect", "--sessions", tmp_path / "raw", "-o", path)
+    assert "left out" not in ran.err
+    assert [row["eda"] for row in read(path)] == [f"raw/{p}/e4.zip#EDA" for p in ("P01", "P02")]
+    run_align(sessions=str(path), output=tmp_path / "out", engine="serial")
+    assert (tmp_path / "out/eda/shard-00000.npy").exists()
+
+
 def test_wristband_headset_and_webcam_become_one_session(tmp_path, shared, mmprep):
     raw, target = real_study(tmp_path, shared), tmp_path / "study.tsv"
     ran = mmprep("inspect", "--sessions", raw, "-o", target)

@@ -70,12 +70,20 @@ def input_paths(specs: Mapping[str, StreamSpec]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(str(Path(path).absolute()) for path in paths), *logs]))
 
 
-def session_item(session: str, specs: Mapping[str, StreamSpec], root: Path) -> Item:
-    """Make the item of a session of raw files."""
+def session_item(
+    session: str, specs: Mapping[str, StreamSpec], root: Path, *, is_named: bool = True
+) -> Item:
+    """Make the item of a session of raw files.
+
+    Parameters
+    ----------
+    is_named : bool
+        Each stream was named to go onto windows: one that can't is an error.
+    """
     inputs = input_paths(specs)
     described = [replace(s, path=str(Path(s.path).absolute())).to_json() for s in specs.values()]
     n_bytes = sum(size_of(path) for path in inputs)
-    spec = {"streams": described, "named": True}
+    spec = {"streams": described, "named": is_named}
     return Item(session, inputs, n_bytes, spec, session, str(root))
 
 

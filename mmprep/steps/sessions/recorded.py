@@ -163,7 +163,7 @@ def stream_spec(data: InputDataset, record: Record, name: str, config: Config) -
     spec = StreamSpec(
         name,
         "table",
-        "signal",
+        "events" if ref.extra.get("kind") == "events" else "signal",
         str(path),
         ref.rows,
         rate_text(rate(ref.rate_hz)) if ref.rate_hz else None,

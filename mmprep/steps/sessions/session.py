@@ -103,7 +103,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         "warnings": [
             *(f"{item.id}: {said}" for one in opened for said in one.said),
             *_losses(item.id, facts, counts),
-            *_missed(item.id, happened),
+            *_missed(item.id, [one for one in happened if one["name"] != item.spec.get("trials")]),
             *films.warnings(item.id, facts),
         ],
     }

@@ -256,14 +256,23 @@ def _first_ns(stamps_ns: IntArray) -> int:
 
 
 def _shift_ns(opened: Opened, start_ns: int) -> int:
-    """Say how far a stream must move to begin at a given time."""
+    """Say how far a stream must move for its recording to begin at a given time.
+
+    That is its first sample; of events, which may come late, and of what counts from the start of
+    a recording it is second 0.
+    """
     if opened.stream is None:
         return start_ns - opened.first_ns
     stamps = opened.stream.stamps_ns
     usable = stamps[stamps != tables.NULL_STAMP_NS]
     if usable.size == 0 or opened.stream.absolute:
         raise DataError("has absolute stamps: it needs no --start", where=opened.spec.name)
-    return start_ns - int(usable[0])
+    return _from_start(opened.stream, start_ns, int(usable[0]))
+
+
+def _from_start(stream: Stream, start_ns: int, first_ns: int) -> int:
+    is_from_zero = stream.since_start or stream.kind == "events"
+    return start_ns if is_from_zero else start_ns - first_ns
 
 
 def _shifted(opened: Opened, shift_ns: int) -> Opened:
@@ -319,7 +328,7 @@ def _in_turn(spec: StreamSpec, parts: Iterable[Iterable[Stream]]) -> Iterator[St
                     hint=f"{spec.name}.start in the table of sessions: one time a part",
                 )
             if shift_ns is None:
-                shift_ns = start_ns - int(block.stamps_ns[known][0])
+                shift_ns = _from_start(block, start_ns, int(block.stamps_ns[known][0]))
             moved = np.where(known, block.stamps_ns + shift_ns, block.stamps_ns)
             yield replace(block, stamps_ns=moved, absolute=True)
 

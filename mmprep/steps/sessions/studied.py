@@ -35,7 +35,9 @@ def plan(config: Config, options: RunOptions) -> Plan:
     inputs = expand(known.files, root=root, output=options.output)
     rows = [row for row in known.rows if row.streams]
     specs = {row.session: _specs(row, inputs, config) for row in rows}
-    items = tuple(named.session_item(name, one, inputs.root) for name, one in specs.items())
+    items = tuple(
+        named.session_item(name, one, inputs.root, is_named=False) for name, one in specs.items()
+    )
     templates = {
         row.session: msgspec.structs.replace(
             named.template(row.session, specs[row.session], inputs.root),
@@ -60,7 +62,9 @@ def _specs(row: SessionRow, inputs: Inputs, config: Config) -> dict[str, StreamS
     if len(events) != 1:  # of one, the other stream is missing in this session
         specs = eventoption.with_events(specs, events, eventoption.Given.raw)
     trials = next((one for one in row.streams if one.name == table.TRIALS), None)
-    return specs if trials is None else {**specs, table.TRIALS: _trials(trials)}
+    if trials is not None:
+        specs = {**specs, table.TRIALS: _trials(trials)}
+    return dict(sorted(specs.items()))  # as the records of a data set have them
 
 
 def _trials(given: Given) -> StreamSpec:

@@ -4,7 +4,7 @@ Rules
 -----
 - A session without the stream that holds the trials is left out and named.
 - A file of trials is that of one session.
-- A table of sessions with a column `trials` needs no `--trials`.
+- A table of sessions with a column `trials` needs no `--trials`, nor does its data set.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
 from mmprep.steps.sessions.streamspec import StreamSpec
 from mmprep.steps.sessions.trialoption import OPTION, STREAM
-from mmprep.steps.study import table
 
 
-def with_own(config: Config) -> Config:
+def with_own(config: Config, plan: Plan) -> Config:
     """Take the trials that a table of sessions names, where none are given."""
-    if config.sessions is None or config.trials is not None:
+    if config.trials is not None:
         return config
-    rows = table.read(config.sessions).rows
-    has_own = any(one.name == table.TRIALS for row in rows for one in row.streams)
-    return replace(config, trials=STREAM) if has_own else config
+    of_table = [item for item in plan.items if not item.spec.get("named")]
+    streams = [(one["name"], one["kind"]) for item in of_table for one in item.spec["streams"]]
+    return replace(config, trials=STREAM) if (STREAM, "events") in streams else config
 
 
 def with_trials(plan: Plan, config: Config) -> Plan:

@@ -14,7 +14,7 @@ from mmprep.steps.corpus.place import Place
 from mmprep.steps.inputs import Inputs, expand
 from mmprep.steps.instants import instant_ns
 from mmprep.steps.intake.claims import TABLE_READERS, Claimed, claim_all
-from mmprep.steps.study.table import Given, SessionRow, Source, Study
+from mmprep.steps.study.table import TRIALS, Given, SessionRow, Source, Study
 
 _MEDIA = ("audio", "video")
 
@@ -45,6 +45,8 @@ class _Wanted:
             found["start_ns"] = instant_ns(self.given.starts[self.place], where)
         if self.place == 0 and self.given.latency_ms:
             found["latency_ms"] = float(self.given.latency_ms)
+        if self.given.name == TRIALS:
+            found["kind"] = "events"
         if self.place == 0 and self.given.events:
             found["events"] = events_name(self.given) + self.given.events.settings
         return found
@@ -229,8 +231,9 @@ def find(given: Given, source: Source, inputs: Inputs) -> Found:
 def file_of(claim: Claimed, own: str, inputs: Inputs, options: TextOptions) -> str:
     """Give the path of the file that holds a stream of an item."""
     paths = [inputs.path(name) for name in claim.claim.files]
-    if claim.claim.id_path and files.is_file(inputs.path(claim.claim.id_path)):
-        return inputs.path(claim.claim.id_path)
+    whole = inputs.path(claim.claim.id_path) if claim.claim.id_path else ""
+    if whole and files.is_file(whole) and not files.is_folder(whole):  # an archive is both
+        return whole
     for path in paths if len(paths) > 1 else ():
         alone = _claims_of(path, inputs)[0]
         if own in streams_of(alone, inputs.root, options):
