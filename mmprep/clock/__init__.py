@@ -30,7 +30,6 @@ from mmprep.clock.matching import Match, fit_events, match
 from mmprep.clock.model import (
     BOUND_SIGMAS,
     ClockModel,
-    Segment,
     check_covers,
     from_json,
     identity,
@@ -38,6 +37,7 @@ from mmprep.clock.model import (
     on_reference,
     shifted,
 )
+from mmprep.clock.segment import Segment
 
 __all__ = [
     "BOUND_SIGMAS",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from mmprep.clock.curve import Curve, Rows, robust_curve, rows_of
-from mmprep.clock.model import BOUND_SIGMAS, ClockModel, Segment
+from mmprep.clock.model import BOUND_SIGMAS, ClockModel
 from mmprep.clock.points import (
     Points,
     check_related,
@@ -17,6 +17,7 @@ from mmprep.clock.points import (
     seconds,
     segment_numbers,
 )
+from mmprep.clock.segment import Segment
 from mmprep.errors import ClockError
 from mmprep.timebase import (
     NS_PER_S,

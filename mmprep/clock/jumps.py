@@ -19,14 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from mmprep.clock.segment import Segment
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from mmprep.clock.model import Segment
 
 RARE = 0.01  # share of stamps that may be glitches
 SURE = 0.999
