@@ -167,10 +167,11 @@ def _cut(counted: Counted, joints: IntArray, step_s: float) -> _Blocks:
     rows = max(seconds / counted.period_s, least, counted.index[-1] / _MAX_BLOCKS)
     parts = []
     for low, high in pairwise(np.union1d(counted.bounds, joints).tolist()):
-        number = counted.index[low:high] - counted.index[low]
-        n_blocks = max(int((number[-1] + 1) / rows), min(_MIN_BLOCKS, (high - low) // least), 1)
-        edges = np.linspace(0, number[-1] + 1, n_blocks + 1)[:-1]
-        parts.append(low + np.unique(np.searchsorted(number, edges)))
+        number = counted.index[low:high]  # looked up as it is: of a long stream each copy counts
+        length = number[-1] + 1 - number[0]
+        n_blocks = max(int(length / rows), min(_MIN_BLOCKS, (high - low) // least), 1)
+        edges = np.ceil(np.linspace(0, length, n_blocks + 1)[:-1]).astype(np.int64)
+        parts.append(low + np.unique(np.searchsorted(number, number[0] + edges)))
     starts = np.concatenate(parts)
     n_rows = np.diff(np.append(starts, counted.index.size))
     centre = np.add.reduceat(counted.index.astype(np.float64), starts) / n_rows
