@@ -25,13 +25,13 @@ class _MelNorm(click.ParamType[Any]):
 
 
 class _TopDb(click.ParamType[Any]):
-    """A positive number, or `none`."""
+    """A number from 0, or `none`."""
 
     name = "db"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Read it."""
-        return value if value == "none" else _POSITIVE.convert(value, param, ctx)
+        return value if value == "none" else options.FiniteRange(0).convert(value, param, ctx)
 
 
 _recipe = options.chain(
