@@ -21,7 +21,7 @@ LAYERS = [  # lowest first
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 SHARED = {
-    "sources": {"base", "companions", "mneformats", "sniff", "trials"},
+    "sources": {"base", "companions", "mneformats", "pickles", "sniff", "trials"},
     "exporters": {"base"},
     "engines": {"base"},
     "cli": {"options", "output", "api"},
