@@ -63,6 +63,38 @@ def film(
     return path
 
 
+SQUARE = (16, 16)
+
+
+def corner(rank: int) -> tuple[int, int]:
+    """Give left and top of the square of `square_film` in a frame."""
+    return 10 + 2 * rank, 20 + rank
+
+
+def square_picture(rank: int) -> np.ndarray:
+    """Give a frame of `square_film`: a moving square before colours that tell their place."""
+    picture = np.zeros((120, 160, 3), np.uint8)
+    picture[..., 0], picture[..., 1] = np.arange(160), np.arange(120)[:, np.newaxis]
+    left, top = corner(rank)
+    picture[top : top + SQUARE[1], left : left + SQUARE[0]] = (255, 40, rank)
+    return picture
+
+
+def square_film(path: Path, n_frames: int = 50) -> Path:
+    """Write a lossless film of 160x120, 25 Hz, in which a square moves."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 160, 120, "bgr0"
+        for rank in range(n_frames):
+            frame = av.VideoFrame.from_ndarray(square_picture(rank), format="rgb24")
+            frame = frame.reformat(format="bgr0")
+            frame.pts, frame.time_base = rank, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
 def packed_sound(path: Path, codec: str, *, n_samples: int = 48_000, rate_hz: int = 48_000) -> Path:
     """Write a tone in a container for video that holds nothing else."""
     path.parent.mkdir(parents=True, exist_ok=True)

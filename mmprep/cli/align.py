@@ -165,6 +165,16 @@ _frames = options.chain(
         show_default=True,
         help="Fill the size and cut the rest, show all within bars, or stretch.",
     ),
+    click.option(
+        "--roi",
+        multiple=True,
+        metavar="NAME=PATTERN|center:WxH[,kind=K][,points=P][,pad=SHARE][,smooth=N]",
+        help="Cut a region out of each frame before it is scaled: the box, or the box around the"
+        " landmarks, that a track of CSV, JSON or arrays has for it (`{stem}.csv` names a file"
+        " beside each video), or the middle. K is box or landmarks; P is 48-67, 0,4,10-12 or mouth;"
+        " SHARE of the box is added on each side; N boxes are averaged. Frames more than 5 frames"
+        " from a box are masked.",
+    ),
     click.option("--media-root", metavar="DIR", help="Where the videos of a data set are."),
     section="Pixels",
 )

@@ -27,6 +27,15 @@ from mmprep.media.audio import (
 from mmprep.media.encode import write_audio
 from mmprep.media.frozen import Watch
 from mmprep.media.headers import is_sound
+from mmprep.media.regions import (
+    Regions,
+    around,
+    central,
+    has_area,
+    nearest_frames,
+    placed,
+    regions_of,
+)
 from mmprep.media.tracks import PLAYABLE, Track, find_track, tracks
 from mmprep.media.video import (
     VIDEO_SUFFIXES,
@@ -43,17 +52,24 @@ __all__ = [
     "Audio",
     "AudioInfo",
     "AudioReader",
+    "Regions",
     "Track",
     "VideoTrack",
     "Watch",
+    "around",
     "audio_blocks",
     "audio_info",
+    "central",
     "decodable_ranks",
     "decode_audio",
     "find_track",
+    "has_area",
     "is_sound",
+    "nearest_frames",
     "one_channel",
+    "placed",
     "read_frames",
+    "regions_of",
     "resampled",
     "scan_video",
     "tracks",

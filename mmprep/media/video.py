@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import DataError, UsageError
+from mmprep.media.cutting import cutter, interpolation, layout_of
 from mmprep.media.files import MediaPath, as_fraction, ffmpeg_errors, nth_stream, opened
 from mmprep.media.frozen import Watch
 from mmprep.timebase import NS_PER_S, BoolArray, IntArray
@@ -341,6 +342,7 @@ def read_frames(
     scan: VideoTrack | None = None,
     threads: int = 1,
     watch: Watch | None = None,
+    rects: IntArray | None = None,
 ) -> Iterator[tuple[int, Pixels]]:
     """Decode chosen frames, forward, each once.
 
@@ -363,6 +365,9 @@ def read_frames(
         Decoder threads.
     watch : Watch, optional
         Sees every frame that is decoded on the way.
+    rects : [shape=(n_frames, 4), int64, px], optional
+        Left, top, width and height of what is cut out of each frame before it is scaled; black
+        where it reaches over the border.
 
     Yields
     ------
@@ -378,9 +383,10 @@ def read_frames(
     """
     known = scan if scan is not None else scan_video(path, track=track)
     convert = _converter(size, gray=gray, fit=fit)
+    cut = cutter(gray=gray)
     for rank, frame in _frames(path, known, _wanted(ranks, known, path), threads, watch):
         with ffmpeg_errors(path):
-            pixels = convert(frame)
+            pixels = convert(frame if rects is None else cut(frame, rects[rank]))
         yield rank, pixels
 
 
@@ -518,25 +524,16 @@ def _converter(
         raise UsageError(f"no frames of {size[0]}x{size[1]} pixels")
     # One reformatter for all frames: it keeps its tables, a frame's own doesn't.
     scaler = VideoReformatter()
-    layout = "gray" if gray else "rgb24"
+    layout = layout_of(gray=gray)
 
     def convert(frame: VideoFrame) -> Pixels:
         width, height = size if size is not None else (frame.width, frame.height)
         scaled = FITS[fit]((frame.width, frame.height), (width, height))
-        small = scaler.reformat(frame, *scaled, layout, interpolation=_interpolation(frame, scaled))
+        small = scaler.reformat(frame, *scaled, layout, interpolation=interpolation(frame, scaled))
         picture = np.asarray(small.to_ndarray(), np.uint8).reshape(scaled[1], scaled[0], -1)
         return _centred(picture, (width, height))
 
     return convert
-
-
-def _interpolation(frame: VideoFrame, scaled: tuple[int, int]) -> int:
-    from av.video.reformatter import Interpolation
-
-    shrinks = scaled[0] <= frame.width and scaled[1] <= frame.height
-    kind = Interpolation.AREA if shrinks else Interpolation.BICUBIC
-    # Without these two, pixels depend on the processor.
-    return int(kind) | int(Interpolation.ACCURATE_RND) | int(Interpolation.BITEXACT)
 
 
 def _scaled(source: tuple[int, int], scale: Fraction) -> tuple[int, int]:

@@ -32,7 +32,7 @@ from mmprep.steps.labels import joining
 from mmprep.steps.labels.origin import Origins
 from mmprep.steps.running.names import Names
 from mmprep.steps.running.shardbook import ShardBook
-from mmprep.steps.sessions import named, recorded, trialplan, windowlist
+from mmprep.steps.sessions import named, recorded, roiplan, trialplan, windowlist
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.needs import memory_bytes
 from mmprep.steps.sessions.plan import Plan
@@ -59,7 +59,8 @@ def run(
     plan = _plan(config, options)
     config = trialplan.with_own(config, plan)
     wish = config.wish()
-    plan = trialplan.with_trials(plan, config).renamed(names)
+    plan = trialplan.with_trials(plan, config)
+    plan = roiplan.with_tracks(plan, config, names).renamed(names)
     _check_names(plan, wish)
     known = joining.read(wanted)
     content = {**wish, **wanted.content()}
@@ -124,6 +125,7 @@ def _check_names(plan: Plan, wish: Mapping[str, Any]) -> None:
         "--method": wish["methods"],
         "--filter": wish["filters"],
         "--reref": wish["references"],
+        "--roi": wish.get("rois", {}),
     }
     if wish["session_clock"]:
         asked["--session-clock"] = {wish["session_clock"]: ""}
@@ -131,6 +133,9 @@ def _check_names(plan: Plan, wish: Mapping[str, Any]) -> None:
         s["kind"] == "video" for i in plan.items for s in i.spec["streams"]
     ):
         raise UsageError("there is no video", where="--frames")
+    films = {s["name"] for i in plan.items for s in i.spec["streams"] if s["kind"] == "video"}
+    if none := sorted((asked["--roi"].keys() & known) - films):
+        raise UsageError(f"{none[0]!r} is no video", where="--roi")
     for name in known:
         if name in RESERVED or name.endswith((".valid", ".length", ".clock")) or "/" in name:
             raise UsageError(f"no stream can be called {name!r}", hint="choose another name")

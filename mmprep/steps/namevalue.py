@@ -40,6 +40,18 @@ def pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
+def parted(text: str, option: str) -> tuple[str, dict[str, str]]:
+    """Part `VALUE[,KEY=VALUE]...`.
+
+    Raises
+    ------
+    UsageError
+        A setting is none.
+    """
+    value, *rest = _SETTING.split(text)
+    return value, dict(pair(one, option) for one in rest)
+
+
 def located(text: str, option: str) -> Located:
     """Part `FILE[#STREAM][,KEY=VALUE]...`.
 

@@ -26,3 +26,17 @@ def parse_bytes(text: str, option: str = "--shard-size") -> int:
     if n_bytes < 1:
         raise UsageError(f"{text!r} is no size", where=option, hint="write 256MiB or 64MB")
     return n_bytes
+
+
+def parse_pixels(text: str, option: str) -> tuple[int, int]:
+    """Read `WxH`.
+
+    Raises
+    ------
+    UsageError
+        It is none, or holds no pixel.
+    """
+    width, mark, height = text.lower().partition("x")
+    if not mark or not (width.isdigit() and height.isdigit()) or 0 in {int(width), int(height)}:
+        raise UsageError(f"{text!r} is not WxH", where=option, hint="for example 64x64")
+    return int(width), int(height)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,10 +15,9 @@ import msgspec
 from mmprep import files, tables
 from mmprep.errors import DataError, MmprepError
 from mmprep.sources import text
-from mmprep.sources.base import Claim, Part, TextOptions, beside
-from mmprep.steps.corpus.place import ANYWHERE
+from mmprep.sources.base import Claim, Part, TextOptions
 from mmprep.steps.corpus.triggers import Triggers
-from mmprep.steps.intake import evidence
+from mmprep.steps.intake import evidence, patterns
 from mmprep.steps.intake.claims import TABLE_READERS, Claimed
 from mmprep.steps.intake.findings import Findings
 from mmprep.steps.running.tasks import Item, Job
@@ -243,35 +242,12 @@ def _time(findings: Findings, facts: tables.TableFacts) -> None:
         findings.starts(facts.start_ns)
 
 
-def find(claimed: Claimed, root: Path, patterns: Sequence[str]) -> str | None:
-    """Find the transcript of a media item.
-
-    A pattern without a slash names a file beside the item, one with a slash a file below the root,
-    one that begins with `**/` a file below any folder above the item, the nearest first; `{stem}`,
-    `{id}` and the fields of the layout are filled in.
-    """
+def find(claimed: Claimed, root: Path, given: Sequence[str]) -> str | None:
+    """Find the transcript of a media item (see `patterns`), by its stem, id and fields."""
     if claimed.is_table:
         return None
     folder = claimed.claim.id_path.rpartition("/")[0]
     place = claimed.place
     fields = {**(place.fields if place else {}), "stem": claimed.claim.stem, "id": claimed.id}
     fields |= {"subject": place.subject or "", "session": place.session or ""} if place else {}
-    for pattern in patterns:
-        for whole in _candidates(_filled(pattern, fields), folder):
-            if files.is_file(root / whole):
-                return PurePosixPath(whole).as_posix()
-    return None
-
-
-def _candidates(name: str, folder: str) -> list[str]:
-    """Give the names, below the root, of the files that a filled pattern may mean."""
-    if name.startswith(ANYWHERE):
-        above = PurePosixPath(folder, "x").parents
-        return [beside(parent.as_posix(), name.removeprefix(ANYWHERE)) for parent in above]
-    return [name if "/" in name else beside(folder, name)]
-
-
-def _filled(pattern: str, fields: dict[str, str]) -> str:
-    for name, value in fields.items():
-        pattern = pattern.replace(f"{{{name}}}", value)
-    return pattern
+    return patterns.find(root, folder, given, fields)

@@ -9,9 +9,9 @@ from typing import Any
 
 from mmprep.errors import UsageError
 from mmprep.steps.namevalue import pair
-from mmprep.steps.sessions import treatments
+from mmprep.steps.sessions import roioption, treatments
 from mmprep.steps.sessions.trialoption import OWN_LENGTH, Options
-from mmprep.steps.sizes import parse_bytes
+from mmprep.steps.sizes import parse_bytes, parse_pixels
 from mmprep.timebase import rate, rate_text
 
 
@@ -50,6 +50,7 @@ class Config:
     frames: str | None = None
     gray: bool = False
     fit: str = "cover"
+    roi: tuple[str, ...] = ()
     media_root: str | None = None
     ids: str | None = None
     time_origin: str = "absolute"
@@ -94,13 +95,14 @@ class Config:
             "methods": dict(sorted(pair(text, "--method") for text in self.method)),
             "filters": dict(sorted(treatments.filters(self.filter).items())),
             "references": dict(sorted(treatments.references(self.reref).items())),
-            "frames": _frame_size(self.frames) if self.frames else None,
+            "frames": list(parse_pixels(self.frames, "--frames")) if self.frames else None,
             "gray": self.gray,
             "fit": self.fit,
             "session_clock": self.session_clock,
             "time_origin": self.time_origin,
             "shard_size": parse_bytes(self.shard_size),
             **self._trials().wish(),
+            **roioption.wish(self.roi, frames=self.frames),
         }
 
     def _trials(self) -> Options:
@@ -123,10 +125,3 @@ def _seconds(text: str, option: str) -> Fraction:
     if seconds <= 0:
         raise UsageError(f"{text} s is not positive", where=option)
     return seconds
-
-
-def _frame_size(text: str) -> list[int]:
-    width, mark, height = text.lower().partition("x")
-    if not mark or not (width.isdigit() and height.isdigit()) or 0 in {int(width), int(height)}:
-        raise UsageError(f"{text!r} is not WxH", where="--frames", hint="for example 64x64")
-    return [int(width), int(height)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from mmprep import align, clock
 from mmprep.steps.sessions.pixels import Pixels
+from mmprep.steps.sessions.roioption import Roi
 from mmprep.steps.sessions.streams import Clocked
 from mmprep.steps.sessions.trialoption import OWN_LENGTH
 from mmprep.timebase import FloatArray, IntArray, rate
@@ -51,6 +52,8 @@ class Wish:
         None for windows over all that the streams cover.
     label_event : str, optional
         The event whose first time the labels count from.
+    rois : mapping
+        Video stream -> what is cut out of its frames.
     """
 
     window_s: Fraction | None
@@ -72,6 +75,7 @@ class Wish:
     is_relative: bool
     trials: TrialWish | None = None
     label_event: str | None = None
+    rois: Mapping[str, Roi] = field(default_factory=dict)
 
     @property
     def drops(self) -> bool:
@@ -107,6 +111,7 @@ class Wish:
             is_relative=spec["time_origin"] == "relative",
             trials=TrialWish.of(spec["trials"]) if "trials" in spec else None,
             label_event=spec.get("label_event"),
+            rois={name: Roi.of(value) for name, value in spec.get("rois", {}).items()},
         )
 
 

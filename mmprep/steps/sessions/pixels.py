@@ -5,7 +5,7 @@ Where trials overlap, or are looked at first, some are decoded again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from mmprep import files, media
 from mmprep.errors import DataError, UsageError
 from mmprep.steps.intake import films
+from mmprep.steps.sessions import crops
+from mmprep.steps.sessions.crops import Crops
+from mmprep.steps.sessions.roioption import Roi
 from mmprep.steps.sessions.streams import Clocked
 from mmprep.timebase import BoolArray, FloatArray, IntArray
 
@@ -31,6 +34,8 @@ class Pixels:
         Sees every frame that is decoded.
     lost : set of int
         Ranks that were asked for and did not come out of the decoder.
+    crops : Crops, optional
+        What is cut out of the frames; all of them if None.
     """
 
     path: str
@@ -40,12 +45,15 @@ class Pixels:
     scan: media.VideoTrack
     watch: media.Watch = field(default_factory=media.Watch)
     lost: set[int] = field(default_factory=set)
+    crops: Crops | None = None
     _feed: Iterator[tuple[int, NDArray[np.uint8]]] | None = None
     _cache: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _read_to: int = -1
 
     @classmethod
-    def of(cls, one: Clocked, size: tuple[int, int], *, gray: bool, fit: str) -> Pixels:
+    def of(
+        cls, one: Clocked, size: tuple[int, int], *, gray: bool, fit: str, roi: Roi | None = None
+    ) -> Pixels:
         """Open the pictures of a stream.
 
         Raises
@@ -53,7 +61,7 @@ class Pixels:
         UsageError
             The file that holds them is not known.
         DataError
-            It is another one than was converted.
+            It is another one than was converted, or its track is that of another video.
         """
         spec = one.opened.spec
         path = spec.media or (spec.path if spec.form == "video" else None)
@@ -71,7 +79,8 @@ class Pixels:
                 where=path,
                 hint="convert it again, or name its folder with --media-root",
             )
-        return cls(path, size, gray, fit, scan)
+        cut = None if roi is None else crops.of(roi, spec.roi, scan, size=size, fit=fit)
+        return cls(path, size, gray, fit, scan, crops=cut)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -86,7 +95,12 @@ class Pixels:
     def of_ranks(
         self, ranks: NDArray[np.int32], valid: BoolArray
     ) -> tuple[NDArray[np.uint8], BoolArray]:
-        """Give the pictures of frame ranks; 0 and not valid where a frame can't be decoded."""
+        """Give the pictures of frame ranks; 0 and not valid where there is none.
+
+        None is where a frame can't be decoded, or has no region.
+        """
+        if self.crops is not None:
+            valid = valid & self.crops.regions.valid[np.where(valid, ranks, 0)]
         pictures = np.zeros((*ranks.shape, *self.shape), np.uint8)
         found = valid.copy()
         wanted = sorted({int(rank) for rank in ranks[valid]})
@@ -107,7 +121,7 @@ class Pixels:
         for rank in [rank for rank in self._cache if rank < wanted[0]]:
             del self._cache[rank]
         if self._feed is None:
-            self._feed = self._frames(range(wanted[0], self.scan.n_frames), self.watch)
+            self._feed = self._frames(self._from(wanted[0]), self.watch)
         self._read_again([rank for rank in wanted if rank <= self._read_to])
         while self._read_to < wanted[-1]:
             rank, picture = next(self._feed, (self.scan.n_frames, None))
@@ -122,7 +136,7 @@ class Pixels:
             self._cache.update(self._frames(missing, None))
 
     def _frames(
-        self, ranks: Iterable[int], watch: media.Watch | None
+        self, ranks: Sequence[int] | IntArray, watch: media.Watch | None
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         return media.read_frames(
             self.path,
@@ -132,7 +146,13 @@ class Pixels:
             fit=self.fit,
             scan=self.scan,
             watch=watch,
+            rects=None if self.crops is None else self.crops.regions.rects,
         )
+
+    def _from(self, first: int) -> IntArray:
+        """Give the ranks that may be wanted, from a first one on: those with a region."""
+        ranks = np.arange(first, self.scan.n_frames)
+        return ranks if self.crops is None else ranks[self.crops.regions.valid[first:]]
 
 
 def decoded(pixels: Pixels | None, ranks: IntArray, seconds: FloatArray) -> films.Facts:

@@ -20,6 +20,7 @@ from mmprep.steps.intake import films
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
 from mmprep.steps.sessions import (
+    crops,
     eventtables,
     laying,
     rawparts,
@@ -98,6 +99,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
             *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
             *(_cut_off(item.id, chosen, laid) if wish.cover == "intersection" else ()),
             *films.notes(item.id, facts),
+            *crops.notes(item.id, facts),
             *(trialtables.remarks(item.id, told.facts()) if told else ()),
         ],
         "warnings": [
@@ -105,6 +107,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
             *_losses(item.id, facts, counts),
             *_missed(item.id, [one for one in happened if one["name"] != item.spec.get("trials")]),
             *films.warnings(item.id, facts),
+            *crops.warnings(item.id, facts),
         ],
     }
 
@@ -182,7 +185,8 @@ def _modality(one: Clocked, wish: Wish, notes: list[str], store: Store) -> Modal
     method = wish.methods.get(one.name) or align.default_method(repaired, rate_hz)
     pixels = None
     if wish.frames is not None and repaired.kind == "video":
-        pixels = Pixels.of(one, wish.frames, gray=wish.gray, fit=wish.fit)
+        roi = wish.rois.get(one.name)
+        pixels = Pixels.of(one, wish.frames, gray=wish.gray, fit=wish.fit, roi=roi)
     return Modality(one, repaired, rate_hz, method, align.Ledger(repaired), pixels, treatment)
 
 

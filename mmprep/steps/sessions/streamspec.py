@@ -59,6 +59,8 @@ class StreamSpec:
     follows : str, optional
         Stamps that count from zero do so from the first sample of this stream, or (empty) of the
         only recording there is.
+    roi : tuple of (path, name), optional
+        Of a video: the track whose boxes are cut out of its pictures, and what it is called.
     """
 
     name: str
@@ -91,6 +93,7 @@ class StreamSpec:
     record: str | None = None
     events: EventSpec | None = None
     follows: str | None = None
+    roi: tuple[str, str] | None = None
 
     @property
     def container(self) -> str | None:

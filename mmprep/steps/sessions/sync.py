@@ -15,7 +15,7 @@ import numpy as np
 
 from mmprep import align, clock
 from mmprep.steps.intake import films
-from mmprep.steps.sessions import pixels
+from mmprep.steps.sessions import crops, pixels
 from mmprep.steps.sessions.modality import Modality
 from mmprep.steps.sessions.streams import UNIX_NS
 from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, IntArray, rate_text
@@ -80,6 +80,7 @@ def stream_facts(
         "time_error_s": _time_error(modality.ledger.time_error_s),
         "accounting": accounting(modality.ledger.close(*plan.span_ns, trials_ns)),
         **({"video": _video(modality, plan)} if repaired.kind == "video" else {}),
+        **_roi(modality, plan),
     }
 
 
@@ -101,6 +102,16 @@ def _video(modality: Modality, plan: align.AnyPlan) -> dict[str, Any]:
         **pixels.decoded(modality.pixels, ranks[place], seconds),
         "log": films.log(modality.clocked.logged, np.asarray(repaired.source)),
     }
+
+
+def _roi(modality: Modality, plan: align.AnyPlan) -> dict[str, Any]:
+    """Describe what was cut out of the pictures; nothing where all of them are taken."""
+    cut = None if modality.pixels is None else modality.pixels.crops
+    if cut is None:
+        return {}
+    begins = {k: plan.begin_s(k) for k in cut.blank.clips()}
+    spans_s = {k: (float(begin), float(begin + plan.duration_s(k))) for k, begin in begins.items()}
+    return {"roi": crops.listed(cut, spans_s)}
 
 
 def _rate(rate_hz: Any) -> str | None:

@@ -116,6 +116,8 @@ def _cut_even(chosen: list[Modality], plan: align.WindowPlan, wish: Wish, out: _
             values, mask, aligned = found[modality.name]
             modality.ledger.mark(aligned, np.repeat(kept.keep, mask.shape[1]) & mask.reshape(-1))
             written.add(modality, values[kept.keep], mask[kept.keep])
+            for i in np.flatnonzero(kept.keep).tolist():
+                _look(modality, begin + i, values[i], mask[i])
         windows.add(chosen, plan, kept, begin)
 
 
@@ -124,6 +126,12 @@ def _blocks(chosen: list[Modality], plan: align.WindowPlan) -> Iterator[tuple[in
     size = int(max(1, min(256, BLOCK_BYTES // max(per_window, 1))))
     for begin in range(0, plan.n_windows, size):
         yield begin, min(begin + size, plan.n_windows)
+
+
+def _look(modality: Modality, k: int, pictures: NDArray[Any], valid: BoolArray) -> None:
+    """See whether pictures that were cut out of frames show anything."""
+    if modality.pixels is not None and modality.pixels.crops is not None:
+        modality.pixels.crops.blank.see(k, pictures, valid)
 
 
 # Records of their own length ----------------------------------------------------------------------
@@ -141,7 +149,7 @@ def _cut_ragged(chosen: list[Modality], plan: align.RaggedPlan, wish: Wish, out:
         masks, places = {}, {}
         for modality in chosen:
             seen: list[BoolArray] = []
-            blocks = _marked(modality, _record(modality, plan, wish, k), seen)
+            blocks = _marked(modality, _record(modality, plan, wish, k), k, seen)
             n_rows = plan.n_samples(modality.name, k)
             places[modality.name] = written.add_record(modality, n_rows, blocks)
             masks[modality.name] = np.concatenate(seen)[np.newaxis]
@@ -159,12 +167,13 @@ def _record(modality: Modality, plan: align.RaggedPlan, wish: Wish, k: int) -> I
 
 
 def _marked(
-    modality: Modality, blocks: Iterable[_Block], seen: list[BoolArray]
+    modality: Modality, blocks: Iterable[_Block], k: int, seen: list[BoolArray]
 ) -> Iterator[tuple[NDArray[Any], BoolArray]]:
     """Mark what blocks rest on, and note their masks, as they pass."""
     for block in blocks:
         modality.ledger.mark(block.aligned, block.valid)
         seen.append(block.valid)
+        _look(modality, k, block.values, block.valid)
         yield block.values, block.valid
 
 
