@@ -11,7 +11,7 @@ import click
 from mmprep.cli import api, options, output
 from mmprep.errors import CheckError
 
-FORMATS = ("nemo",)
+FORMATS = ("nemo", "webdataset")
 dataset = click.argument("dataset", metavar="DATASET")
 
 
@@ -234,6 +234,12 @@ def merge(datasets: tuple[str, ...], **given: Any) -> None:
     show_default=True,
     metavar="relative|absolute|prefix=STR",
     help="How paths are written.",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cut each split into N files, of as many records to within one.  [default: by size]",
 )
 @click.option("--media-root", metavar="DIR", help="Where the sources of the data set are.")
 @options.run

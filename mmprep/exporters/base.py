@@ -1,4 +1,4 @@
-"""What all exporters share: names that a format can hold, and back.
+"""What all exporters share: names that a format can hold, and back; records with their values.
 
 Rules
 -----
@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
 from mmprep.errors import DataError
+from mmprep.manifest import codec
 from mmprep.manifest.model import Record
 
 Line: TypeAlias = dict[str, Any]
@@ -66,3 +72,96 @@ def _hex(char: str) -> str:
 def _latin(name: str) -> str:
     """Write each byte of a name's UTF-8 as one character."""
     return name.encode("utf-8", "surrogatepass").decode("latin1")
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What all records' values of one stream have in common.
+
+    Parameters
+    ----------
+    dtype : str
+        numpy's name, e.g. `float32`.
+    row_shape : tuple of int, optional
+        The shape of a row of its shards; None where they differ.
+    is_window : bool
+        A record's values are one row; else they are rows of their own number.
+    is_masked : bool
+        A mask says which values rest on real samples.
+    rate_hz : str, optional
+        `num/den`; None where shards differ.
+    """
+
+    name: str
+    dtype: str
+    row_shape: tuple[int, ...] | None
+    is_window: bool
+    is_masked: bool
+    rate_hz: str | None = None
+    channels: tuple[str, ...] | None = None
+    units: tuple[str | None, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The shape of a record's values, None for the number of rows; None where it varies."""
+        if self.row_shape is None:
+            return None
+        return self.row_shape if self.is_window else (None, *self.row_shape)
+
+    @property
+    def mask_name(self) -> str:
+        """What its mask is called."""
+        return f"{self.name}.valid"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A record with its values.
+
+    Parameters
+    ----------
+    fields : dict
+        See `fields_of`.
+    arrays : dict
+        Stream name -> values, `<stream>.valid` -> mask; None where the record has none.
+    """
+
+    fields: dict[str, Any]
+    arrays: dict[str, NDArray[Any] | None]
+
+    @property
+    def id(self) -> str:
+        """The record's id."""
+        return str(self.fields["id"])
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of its values."""
+        return sum(array.nbytes for array in self.arrays.values() if array is not None)
+
+
+def fields_of(record: Record) -> dict[str, Any]:
+    """Give what a record says beside its values, as JSON values in the order of the manifest.
+
+    Returns
+    -------
+    dict
+        Of its streams in shards the rates and offsets, not the files: those are ours.
+    """
+    found: dict[str, Any] = msgspec.json.decode(codec.encode_record(record))
+    found["streams"] = {
+        name: {"rate_hz": ref.rate_hz, "offset_s": ref.offset_s}
+        for name, ref in record.streams.items()
+        if ref.shard is not None
+    }
+    return found
+
+
+def filled(stream: Stream, values: NDArray[Any] | None) -> NDArray[Any]:
+    """Give the values, or an empty array where a record lacks the stream."""
+    if values is not None:
+        return values
+    return np.empty((0, *(stream.shape or (None,))[1:]), stream.dtype)  # type: ignore[arg-type]

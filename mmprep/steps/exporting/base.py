@@ -53,6 +53,11 @@ class Export:
     out: Path
     media_root: Path | None
 
+    @property
+    def sound_suffix(self) -> str | None:
+        """How sound is written as files; None where it is not."""
+        return self.audio if self.audio in ("wav", "flac") else None
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
