@@ -4,15 +4,17 @@ Rules
 -----
 - An `error` identifies by itself: dates, names, addresses, serial numbers, places. A `warning` is
   for a person to judge: voices, faces, free text, ages, and the note of this machine's folders.
-- Texts are searched in ids, sessions, subjects, sources, fields and labels of records, and in the
-  names of inputs. Of a kind and place the first is shown, and how many there are.
+- Texts are searched in ids, sessions, subjects, sources, fields and labels of records, in the
+  names of inputs, in columns of text, and in what the JSON files say. Of a kind and place the first
+  is shown, and how many there are.
+- Numbers all of which may be Unix time, in s, ms, us or ns, tell the date.
 - Nothing that is not found here is thereby anonymous: what was measured may identify, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +22,8 @@ from mmprep.manifest.model import Dataset, Record
 from mmprep.manifest.validate import Finding
 
 UNIX_NS = 10**17  # 1973
+_UNIX_S = (1e9, 2.2e9)  # 2001 to 2039
+_LONG_S = 1e7  # counts of a device, in us, run through more than that in seconds
 _DATE = r"(?:19|20)\d\d(?P<s>[-_.]?)(?:0[1-9]|1[0-2])(?P=s)(?:0[1-9]|[12]\d|3[01])"
 _PATTERNS = {
     "a date": re.compile(rf"(?<!\d){_DATE}(?!\d)"),
@@ -55,6 +59,31 @@ class TableFacts(NamedTuple):
     texts: tuple[str, ...]
     device: str | None
     tz: str | None
+    dated: tuple[str, ...] = ()
+    values: Iterable[tuple[str, str]] = ()
+
+
+class Beside(NamedTuple):
+    """What a data set holds beside its records and tables.
+
+    Parameters
+    ----------
+    dated : mapping of str to tuple of str
+        Modality -> its channels that hold Unix times.
+    said : mapping of str to value of JSON
+        What files of JSON say: sync/*.json, failures.jsonl.
+    """
+
+    dated: Mapping[str, tuple[str, ...]] = {}
+    said: Iterable[tuple[str, Any]] = ()
+
+
+def are_dates(low: float, high: float) -> bool:
+    """Say whether numbers between these may be Unix time, in s, ms, us or ns."""
+    return any(
+        unit * _UNIX_S[0] <= low <= high < unit * _UNIX_S[1] and high - low < unit * _LONG_S
+        for unit in (1, 10**3, 10**6, 10**9)
+    )
 
 
 @dataclass(slots=True)
@@ -89,6 +118,17 @@ class _Search:
             for item in value:
                 self.value(where, item)
 
+    def number(self, where: str, value: Any) -> None:
+        """Search the absolute times, in ns, in a value of JSON."""
+        if isinstance(value, int) and UNIX_NS <= value < 2.2e18:
+            self.found.setdefault((where, "Unix time in ns"), _Seen(str(value), 0)).n += 1
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                self.number(where, item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.number(where, item)
+
     def findings(self) -> Iterator[Finding]:
         """Give what was found, sorted by place."""
         for (where, kind), seen in sorted(self.found.items()):
@@ -103,6 +143,8 @@ def identifying(
     names: Iterable[str],
     inputs: Iterable[str],
     tables: Iterable[TableFacts],
+    *,
+    beside: Beside | None = None,
 ) -> list[Finding]:
     """List what still identifies.
 
@@ -123,11 +165,20 @@ def identifying(
         subjects.setdefault(record.subject or "")
     for name in inputs:
         search.text("inputs.jsonl", name)
-    found += search.findings()
+    is_dated = any(session.origin_ns is not None for session in dataset.sessions.values())
+    beside = beside or Beside()
+    for name, value in beside.said:
+        search.value(name, value)
+        if not is_dated:  # else they are said to be
+            search.number(name, value)
+    found += _dated(beside.dated)
     found += _people(subjects)
     found += _columns("manifest.jsonl", sorted(fields))
     for table in tables:
         found += _of_table(table)
+        for column, text in table.values:
+            search.text(f"tables/{table.stream}.{column}", text)
+    found += search.findings()
     return list(dict.fromkeys(found))
 
 
@@ -135,11 +186,15 @@ def _of_dataset(dataset: Dataset, names: Iterable[str]) -> Iterator[Finding]:
     if any(name.startswith(".mmprep/") for name in names):
         what = "names folders of this machine: leave it out when you publish"
         yield Finding(".mmprep", what, "warning")
+    if any(name.startswith("rejects/") for name in names):
+        what = "holds lines of the raw files as they were: leave it out when you publish"
+        yield Finding("rejects", what, "warning")
     dated = [name for name, session in dataset.sessions.items() if session.origin_ns is not None]
     if dated:
         what = f"origin_ns tells when {len(dated)} sessions were ({dated[0]}, ...)"
         yield Finding("dataset.json", f"{what}: align --time-origin relative")
     for name, part in dataset.modalities.items():
+        yield from _columns(name, part.channels or ())
         if part.kind == "audio":
             yield Finding(name, "a voice tells who speaks", "warning")
         if part.dtype == "uint8" and part.row_shape is not None and len(part.row_shape) > 2:
@@ -155,6 +210,12 @@ def _look_at(record: Record, search: _Search) -> set[str]:
     for name, ref in record.streams.items():
         search.value(f"streams.{name}", ref.extra)
     return {*record.labels, *(record.extra.keys() - {"events"})}
+
+
+def _dated(columns: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    for where, names in columns.items():
+        for column in names:
+            yield Finding(where, f"column {column!r} holds Unix times: they tell the date")
 
 
 def _people(subjects: Iterable[str]) -> Iterator[Finding]:
@@ -179,6 +240,7 @@ def _of_table(table: TableFacts) -> Iterator[Finding]:
     elif table.start_ns is not None and table.start_ns >= UNIX_NS:
         yield Finding(where, "the start tells the date")
     yield from _columns(where, table.channels)
+    yield from _dated({where: table.dated})
     for column in table.texts:
         yield Finding(where, f"column {column!r} is free text: read it", "warning")
     if table.device is not None and re.search(r"\d{4,}|serial", table.device):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from mmprep import tables
 from mmprep.errors import UsageError
 from mmprep.manifest import codec, folder, stats, validate
 from mmprep.manifest.model import Record, field_value
-from mmprep.manifest.private import UNIX_NS, TableFacts, identifying
+from mmprep.manifest.private import UNIX_NS, Beside, TableFacts, are_dates, identifying
+from mmprep.shards import open_shard
 from mmprep.steps import datasets
+from mmprep.timebase import FloatArray
+
+MAX_ROWS = 1 << 12
 
 
 def check(
@@ -65,7 +70,39 @@ def private(path: str) -> list[validate.Finding]:
         folder.Folder(data.folder).names(),
         inputs,
         _tables(data),
+        beside=Beside(_dated(data), _said(data.folder)),
     )
+
+
+def _said(root: Path) -> Iterator[tuple[str, Any]]:
+    """Give what the JSON files beside the manifest say."""
+    for path in sorted((root / "sync").rglob("*.json")):
+        yield "sync", msgspec.json.decode(path.read_bytes())
+    failures = root / "failures.jsonl"
+    for line in failures.read_bytes().splitlines() if failures.is_file() else ():
+        yield failures.name, msgspec.json.decode(line)
+
+
+def _dated(data: datasets.InputDataset) -> dict[str, tuple[str, ...]]:
+    """Find channels that hold Unix times, by the begin of the first shard of each signal."""
+    found = {}
+    for name, part in data.dataset.modalities.items():
+        if part.kind != "signal" or not part.channels or not part.shards:
+            continue
+        rows = open_shard(data.folder / part.shards[0].path)[:MAX_ROWS]
+        values = np.asarray(rows, np.float64).reshape(-1, len(part.channels))
+        found[name] = _dated_of(part.channels, [values])
+    return found
+
+
+def _dated_of(channels: tuple[str, ...], blocks: Iterable[FloatArray]) -> tuple[str, ...]:
+    """Name the channels all of whose numbers may be Unix time."""
+    lows, highs = np.full(len(channels), np.inf), np.full(len(channels), -np.inf)
+    for block in blocks:
+        lows = np.fmin(lows, np.fmin.reduce(block, axis=0, initial=np.inf))
+        highs = np.fmax(highs, np.fmax.reduce(block, axis=0, initial=-np.inf))
+    spans = zip(channels, lows.tolist(), highs.tolist(), strict=True)
+    return tuple(name for name, low, high in spans if are_dates(low, high))
 
 
 def _tables(data: datasets.InputDataset) -> Iterator[TableFacts]:
@@ -79,9 +116,9 @@ def _tables(data: datasets.InputDataset) -> Iterator[TableFacts]:
             is_absolute = any(stamp >= UNIX_NS for stamp in stamps)
             yield TableFacts(parts[1], is_absolute, None, (), (), None, None)
             continue
-        if parts[1] == "trials":
-            continue
         info = tables.table_info(data.folder / name)
+        blocks = tables.iter_stream(data.folder / name, parts[1])
+        numbers = tuple(one for one in info.channels if one not in info.texts)
         yield TableFacts(
             parts[1],
             info.time.absolute,
@@ -90,6 +127,8 @@ def _tables(data: datasets.InputDataset) -> Iterator[TableFacts]:
             info.texts,
             info.device,
             info.tz,
+            _dated_of(numbers, (block.values for block in blocks)),
+            tables.iter_texts(data.folder / name),
         )
 
 

@@ -584,6 +584,22 @@ def iter_stream(
             yield _stream(name, empty, info, chosen, units)
 
 
+def iter_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Give the texts of all columns of text, with their column, those of a block once.
+
+    Raises
+    ------
+    DataError
+        The file is damaged.
+    """
+    with _open(path) as file:
+        texts = _info(file, path).texts
+        for batch in _batches(file, path, list(texts), None, READ_ROWS) if texts else ():
+            for name in texts:
+                for text in batch.column(name).unique().drop_null().to_pylist():
+                    yield name, text
+
+
 def _chosen(info: TableInfo, columns: Sequence[str] | None, path: Path) -> tuple[str, ...]:
     numeric = tuple(c for c, k in zip(info.channels, info.kinds, strict=True) if _is_number(k))
     for column in columns or ():

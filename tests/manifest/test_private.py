@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from mmprep.manifest.model import Dataset, Record, shard_ref
-from mmprep.manifest.private import TableFacts, _columns, _of_table, _Search, identifying
+from mmprep.manifest.model import Dataset, Modality, Record, Session, shard_ref
+from mmprep.manifest.private import (
+    Beside,
+    TableFacts,
+    _columns,
+    _of_table,
+    _Search,
+    are_dates,
+    identifying,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +91,48 @@ def test_findings_of_one_kind_and_place_are_counted():
     assert [str(one) for one in found] == [
         "source: a date (2024-05-01 and 2 more): --ids gives other names"
     ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (1.7e9, 1.7e9 + 60, True),
+        (1.7e12, 1.7e12 + 60_000, True),
+        (1.7e18, 1.7e18, True),
+        (1.2e9, 1.8e9, False),  # ticks of 1 us
+        (0.0, 1.7e9, False),
+        (-np.inf, np.inf, False),
+        (np.inf, -np.inf, False),
+    ],
+)
+def test_numbers_that_may_be_unix_time_are_told_from_others(low, high, expected):
+    assert are_dates(low, high) == expected
+
+
+def found_in(dataset, tables=(), **beside):
+    return [str(one) for one in identifying(dataset, [], [], [], tables, beside=Beside(**beside))]
+
+
+def test_channels_texts_and_files_beside_are_searched():
+    shown = Modality(kind="signal", channels=("lat", "x"))
+    dataset = Dataset(mmprep_version="0", step="align", step_version=1, modalities={"gps": shown})
+    table = TableFacts(
+        "log", False, 0, ("n", "t"), ("n",), None, None, ("t",), [("n", "ask jo@uni.edu")]
+    )
+    assert found_in(
+        dataset, [table], dated={"gps": ("x",)}, said=[("sync", {"a": [{"b": 17 * 10**17}]})]
+    ) == [
+        "gps: column 'lat' tells a place",
+        "gps: column 'x' holds Unix times: they tell the date",
+        "tables/log: column 't' holds Unix times: they tell the date",
+        "tables/log: column 'n' is free text: read it",
+        "sync: Unix time in ns (1700000000000000000)",
+        "tables/log.n: an address of mail (jo@uni.edu)",
+    ]
+
+
+def test_times_of_a_dated_session_are_said_once():
+    sessions = {"s": Session(origin_ns=17 * 10**17)}
+    dataset = Dataset(mmprep_version="0", step="align", step_version=1, sessions=sessions)
+    (found,) = found_in(dataset, said=[("sync", {"origin_ns": 17 * 10**17})])
+    assert found.startswith("dataset.json: origin_ns tells")

@@ -199,6 +199,28 @@ def test_private_lists_what_identifies_and_is_clean_after_both(tmp_path, mmprep)
     assert mmprep("manifest", "validate", tmp_path / "data").code == 0
 
 
+def test_private_reads_trials_channels_and_texts(tmp_path, mmprep):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    rows = [f"{1_700_000_000 + k / 10:.1f}\t{k}\t{1_700_000_000_000 + 100 * k}" for k in range(60)]
+    (raw / "x.tsv").write_text("\n".join(["t_s\tlatitude\twatch_ms", *rows]) + "\n")
+    (raw / "t.tsv").write_text("onset\tduration\tsaid\n1\t2\tto jo@uni.edu\n")
+    table = "session\tx\ttrials\ttrials.start\ns\tx.tsv\tt.tsv\t1700000000\n"
+    (raw / "study.tsv").write_text(table)
+    out = tmp_path / "out"
+    given = {"sessions": str(raw / "study.tsv"), "time_origin": "relative", "engine": "serial"}
+    run_align(**given, output=out)
+    ran = mmprep("manifest", "validate", "--private", out)
+    assert ran.code == 1
+    assert ran.out.splitlines()[1:] == [
+        "x: column 'latitude' tells a place",
+        "x: column 'watch_ms' holds Unix times: they tell the date",
+        "tables/trials: column 'said' is free text: read it",
+        "labels.said: an address of mail (jo@uni.edu and 1 more)",
+        "tables/trials.said: an address of mail (jo@uni.edu)",
+    ]
+
+
 def test_voices_pictures_and_the_samples_are_told(tmp_path, mmprep, sample):
     ran = mmprep("manifest", "validate", "--private", sample / "amigos/aligned")
     assert "audio: a voice tells who speaks" in ran.out

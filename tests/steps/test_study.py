@@ -13,6 +13,7 @@ from mmprep import run_align, run_convert
 from mmprep.errors import DataError, UsageError
 from mmprep.steps.study import table
 from mmprep.steps.study.table import Source
+from mmprep.tables.parquet import read_rows
 
 T0 = 1_700_000_000
 
@@ -191,6 +192,23 @@ def test_trials_of_a_table_go_through_a_data_set(tmp_path):
         assert (tmp_path / "raw_way" / name).read_bytes() == (
             tmp_path / "set_way" / name
         ).read_bytes()
+
+
+@pytest.mark.parametrize("origin", ["absolute", "relative"])
+def test_events_of_relative_parts_stand_where_their_parts_begin(tmp_path, origin):
+    write_stream(tmp_path / "raw/x.tsv", 0, 200)
+    for name, seconds in (("a", (2.5, 3.1, 6.0)), ("b", (1.2, 4.7, 5.1))):
+        rows = "".join(f"{second}\tpress\n" for second in seconds)
+        (tmp_path / f"raw/{name}.tsv").write_text(f"t_s\tkey\n{rows}", encoding="utf-8")
+    path = study(tmp_path, f"session x keys keys.start\n1 x.tsv a.tsv;b.tsv {T0 + 1};{T0 + 10}\n")
+    run_align(sessions=path, output=tmp_path / "out", engine="serial", time_origin=origin)
+    written = tmp_path / "out/tables/keys/1.parquet"
+    first_ns = T0 * 10**9 if origin == "absolute" else 0
+    stamps, _, info = read_rows(written, None)
+    seconds = [(ns - first_ns) / 1e9 for ns in stamps.tolist()]
+    assert seconds == [3.5, 4.1, 7.0, 11.2, 14.7, 15.1]
+    assert info.time.absolute == (origin == "absolute")
+    assert info.time.start_ns == first_ns
 
 
 def test_stream_without_a_rate_becomes_a_table_in_both_ways(tmp_path):

@@ -59,7 +59,7 @@ class EventStream:
         """
         table = replace(_read(self.clocked.opened.spec, folder), bare_unit_ns=bare_unit_ns)
         missing = table.stamps_ns == tables.NULL_STAMP_NS
-        own = table.stamps_ns[~missing] + self.clocked.opened.shift_ns
+        own = self.clocked.opened.own_ns(table.stamps_ns)[~missing]
         session = np.full(table.n_rows, align.UNREADABLE, dtype=np.int64)
         session[~missing] = self.clocked.on_session(own)
         lasts = table.durations_ns()
@@ -132,17 +132,20 @@ class Moved:
     def write(self, out: Out) -> WrittenEvents:
         """Write the rows inside the windows' span as a table on the session clock."""
         placed = align.place_events(self.repaired, out.plan.span_ns, self.lasts_ns)
+        is_relative = out.job.task.spec["time_origin"] != "absolute"
+        is_absolute = self.clocked.is_absolute
+        hidden_ns = out.plan.origin_ns if is_absolute and is_relative else 0
         name = files.portable(f"tables/{self.clocked.name}/{out.item.id}.parquet")
         path = out.job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         self.table.write(
             path,
             placed.rows,
-            placed.stamps_ns,
+            placed.stamps_ns - hidden_ns,
             placed.durations_ns,
             item_id=out.item.id,
-            origin_ns=out.plan.origin_ns,
-            absolute=self.clocked.is_absolute and out.job.task.spec["time_origin"] == "absolute",
+            origin_ns=out.plan.origin_ns - hidden_ns,
+            absolute=is_absolute and not is_relative,
         )
         out.value["files"].append(FileNote.of(out.job.folder, name).row())
         return WrittenEvents(self.clocked.name, name, placed)

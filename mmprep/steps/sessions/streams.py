@@ -113,6 +113,15 @@ class Opened:
         """Whether any row has a time."""
         return bool((self.stamps_ns != tables.NULL_STAMP_NS).any())
 
+    def own_ns(self, read_ns: IntArray) -> IntArray:
+        """Move the stamps of its rows as they were read to where they begin.
+
+        Those of parts that begin at times of their own have been moved one by one.
+        """
+        if self.spec.starts_ns and self.stream is not None:
+            return self.stream.stamps_ns
+        return read_ns + self.shift_ns
+
     @property
     def even(self) -> Rows:
         """The evenly spaced rows.
@@ -271,7 +280,8 @@ def _shift_ns(opened: Opened, start_ns: int) -> int:
 
 
 def _from_start(stream: Stream, start_ns: int, first_ns: int) -> int:
-    is_from_zero = stream.since_start or stream.kind == "events"
+    is_events = stream.kind == "events" or stream.data.shape[1:] == (0,)
+    is_from_zero = stream.since_start or is_events
     return start_ns if is_from_zero else start_ns - first_ns
 
 
