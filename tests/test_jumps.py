@@ -104,3 +104,11 @@ def test_few_rows_that_come_when_they_like_are_parted_by_a_reboot():
     placed = model.place_in_order(stamps_ns)
     assert placed.is_sure.all()
     assert np.max(np.abs(model.apply(stamps_ns, segment=placed.segment) - true_ns)) < 10**6
+
+
+@pytest.mark.parametrize("gap_s", [(155.0, 161.0), (140.0, 149.0), (150.5, 151.1)])
+def test_a_gap_near_a_jump_leaves_all_rows_sure(gap_s):
+    stamps = {"jitter_s": 1.5e-3, "gaps_s": (gap_s,)}
+    error_s, (_, is_sure), _ = _placed(((150.3, 2.5),), **stamps)
+    assert is_sure.all()
+    assert np.max(error_s) < 10e-3

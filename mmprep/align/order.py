@@ -16,8 +16,8 @@ Rules
 - Equal stamps are repeats, of which the first row is kept, unless they come in packets: a group of
   m equal stamps beside an interval of about m periods is m samples with one stamp, and so are
   equal stamps in bursts of rows that come evenly. Stamps that are rounded to about a period or
-  more repeat, too (see `timebase.rounded_steps`); of those rounded to a third of one, equal ones
-  are repeats if all that follow are a period early.
+  more repeat, too (see `timebase.rounded_steps`); of those rounded to a third of one, and of those
+  that scatter, equal ones are repeats if all that follow are a period early.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ _SCATTERED = 0.1
 _SLACK = 10.0
 _FEW = 0.02  # of the rows: less is no habit of a sender
 _NEAR = 0.01
+_ROWS, _ROWS_LEAST, _ROWS_MOST = 500, 16, 512  # their median is sure to a tenth of a period
 _HOLE = 1.5  # periods; an interval between two samples in a row may be a little over one
 
 
@@ -353,11 +354,25 @@ def _first_of_repeats(stamps: IntArray, period: float) -> tuple[BoolArray, bool]
     size = np.diff(np.append(starts, stamps.size))
     if period > 0 and _are_samples(stamps, starts, size, period):
         return np.ones(stamps.size, dtype=bool), True
-    if period > 0 and decimal_step(np.diff(stamps)) >= COARSE * period:
+    rows = _rows_that_tell(stamps, period)
+    if rows:
         again = np.flatnonzero(~new) - 1
         since = (stamps - stamps[0]).astype(np.float64)
-        new[again + 1] = level_steps(since, period, again) > -period / 2
+        new[again + 1] = level_steps(since, period, again, rows) > -period / 2
     return new, False
+
+
+def _rows_that_tell(stamps: IntArray, period: float) -> int:
+    """Say how many rows tell whether a sample too many is among them; 0 if equal stamps do.
+
+    Rounding, and scatter, give two samples one stamp by chance.
+    """
+    if not period > 0:
+        return 0
+    scatter = scatter_of(stamps, period) / period
+    if scatter <= _SCATTERED and decimal_step(np.diff(stamps)) < COARSE * period:
+        return 0
+    return int(np.clip(_ROWS * scatter**2, _ROWS_LEAST, _ROWS_MOST))
 
 
 def _are_samples(stamps: IntArray, starts: IntArray, size: IntArray, period: float) -> bool:

@@ -5,8 +5,9 @@ Rules
 - A clock jumps somewhere between two fixes; the stamps tell at which row. First each jump is put at
   the row over which the mapped stamps depart least from an even spacing.
 - Then all rows around it are weighed. Mapped by the right segment the stamps of a regular stream
-  lie on one line but for their scatter, so each row speaks for one of the segments, or for neither,
-  as between two jumps with no fix in between. Of an irregular stream only steps speak.
+  lie on one line but for their scatter, at least up to the next gap, so each row speaks for one of
+  the segments, or for neither, as between two jumps with no fix in between. Of an irregular stream
+  only steps speak.
 - A row is sure where its segment has 99.9 % of the probability. Others can't be timed.
 
 References
@@ -34,6 +35,7 @@ _FLANK = 2048  # rows on each side that tell the line
 _FEW = 32  # rows are too few for that
 _MANY = 1024  # so many tell scatter of a large part of a period from rows that come by chance
 _NEAR = 16  # rows that a jump is searched in beyond where the fixes allow it
+_WIDE = 3.0  # times what 99 % of intervals keep within is a gap
 _FAR, _WALKS = 64, 2.0  # rows apart that differ by so much more than neighbours: not regular
 _SURPRISE, _NEITHER, _OUTSIDE = 12.5, 4.5, 50.0  # cost of a row 5 sigma off, of fitting none
 _PARTED = -8.0  # log-probability of rows that fit neither
@@ -246,12 +248,27 @@ def _line_of(region: _Region, chosen: Sequence[Segment], stamps_ns: IntArray) ->
     origin_ns = int(chosen[0].target_ns[0])
     rows, times = [], []
     for begin, end, segment in sides:
-        if end - begin >= _FEW:
-            rows.append(np.arange(begin, end, dtype=np.float64))
-            times.append((segment.apply(stamps_ns[begin:end]) - origin_ns) / NS_PER_S)
+        time = (segment.apply(stamps_ns[begin:end]) - origin_ns) / NS_PER_S
+        near = _unbroken(time, at_end=end == region.begin)
+        if time[near].size >= _FEW:
+            rows.append(np.arange(begin, end, dtype=np.float64)[near])
+            times.append(time[near])
     if not rows:
         return None
     return _fitted(rows, times)
+
+
+def _unbroken(time: FloatArray, *, at_end: bool) -> slice:
+    """Choose the rows beside the region that no gap parts from it."""
+    step = np.diff(time)
+    if step.size < _FEW:
+        return slice(None)
+    usual = float(np.mean(np.clip(step, *np.quantile(step, [0.01, 0.99]))))
+    wide = max(float(np.quantile(step, 0.99)) - usual, usual / 5)
+    gaps = np.flatnonzero(step > usual + _WIDE * wide) + 1
+    if gaps.size == 0:
+        return slice(None)
+    return slice(int(gaps[-1]), None) if at_end else slice(int(gaps[0]))
 
 
 def _fitted(rows: list[FloatArray], times: list[FloatArray]) -> _Line | None:

@@ -213,3 +213,16 @@ def test_repeats_beside_a_block_that_is_off_do_not_take_its_room():
     placed = in_order(stamps, period_ns=P)
     assert (placed.n_duplicate, placed.n_shifted, placed.n_corrupt) == (2, 2, 0)
     assert placed.stamps_ns.tolist() == even(400).tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_stamps_of_scattered_ones_are_repeats_only_where_a_row_is_too_many(seed):
+    period = 7_812_500
+    jitter = np.random.default_rng(seed).normal(0, 1.5e6, 60_000)
+    stamps = even(60_000, period) + np.rint(jitter).astype(np.int64)
+    stamps = stamps // 100_000 * 100_000
+    twice = np.array([1000, 20_000, 50_000])
+    assert np.any(np.diff(stamps) == 0)
+    placed = in_order(np.insert(stamps, twice, stamps[twice]), period_ns=period)
+    assert placed.n_duplicate == twice.size
+    assert np.array_equal(placed.stamps_ns, stamps)
