@@ -24,10 +24,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mmprep.align.windows import SLACK_S, WindowPlan
+from mmprep.align.windows import SLACK_S, WindowPlan, halves_to_even
 from mmprep.errors import UsageError
 from mmprep.timebase import NS_PER_S, BoolArray, FloatArray, IntArray, whole_samples
 
@@ -87,33 +89,37 @@ class TrialPlan(WindowPlan):
 
     def padding(self, name: str, begin: int, end: int) -> BoolArray:
         """Mark the samples of windows `[begin, end)` that lie behind their trial."""
-        unit, starts, ends = self._scaled(name, slice(begin, end))
+        unit, _, lengths = self._scaled(name, slice(begin, end))
         period = int(unit / self.rates_hz[name])
-        n_inside = np.asarray(-((starts - ends) // period), dtype=np.int64)
-        whole = [self.duration_s(k) == self.window_s for k in range(begin, begin + starts.size)]
-        n_inside[whole] = self.n_samples(name)
+        n_inside = np.asarray(-(-lengths // period), dtype=np.int64)
         return np.arange(self.n_samples(name)) >= n_inside[:, None]
 
-    def _scaled(self, name: str, chosen: slice) -> tuple[int, IntArray, IntArray]:
-        """Give begins and ends of windows after the origin in whole parts of a second."""
-        unit = math.lcm(NS_PER_S, self.hop_s.denominator, self.rates_hz[name].numerator)
-        a_ns, hop = unit // NS_PER_S, int(self.hop_s * unit)
-        begins, ends = self.begins_ns[chosen] - self.origin_ns, self.ends_ns[chosen]
-        steps = self.steps[chosen]
-        largest = float(np.abs(begins).max(initial=0)) * a_ns + int(self.window_s * unit)
-        largest += float(steps.max(initial=0)) * hop
+    def _scaled(
+        self, name: str | None, chosen: slice | IntArray
+    ) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        """Give begins after the origin and lengths of windows in whole parts of a second."""
+        rate = self.rates_hz[name] if name is not None else Fraction(1)
+        unit = math.lcm(NS_PER_S, self.hop_s.denominator, self.window_s.denominator, rate.numerator)
+        a_ns, hop, window = unit // NS_PER_S, int(self.hop_s * unit), int(self.window_s * unit)
+        begins, steps = self.begins_ns[chosen] - self.origin_ns, self.steps[chosen]
+        ends = self.ends_ns[chosen] - self.origin_ns
+        furthest = max(float(np.abs(part).max(initial=0)) for part in (begins, ends))
+        largest = furthest * a_ns + float(steps.max(initial=0)) * hop + window + SLACK_NS * a_ns
         dtype = np.int64 if max(largest, unit) < _EXACT else object
         starts = begins.astype(dtype) * a_ns + steps.astype(dtype) * hop
-        return unit, starts, (ends - self.origin_ns).astype(dtype) * a_ns
+        rests = ends.astype(dtype) * a_ns - starts
+        return unit, starts, np.where(rests + SLACK_NS * a_ns >= window, window, rests)
+
+    def spans_s(self, windows: IntArray) -> FloatArray:
+        """Give the begin after the origin and the length of some windows, each rounded once."""
+        unit, starts, lengths = self._scaled(None, windows)
+        return np.stack([starts / unit, lengths / unit], axis=1).astype(np.float64)
 
     def edges_ns(self, windows: IntArray) -> IntArray:
         """Give the begin and the end of some windows on the session clock, rounded once."""
-        edges = np.empty((len(windows), 2), dtype=np.int64)
-        for row, k in zip(edges, windows.tolist(), strict=True):
-            begin_s = self.begin_s(k)
-            row[0] = self.origin_ns + round(begin_s * NS_PER_S)
-            row[1] = self.origin_ns + round((begin_s + self.duration_s(k)) * NS_PER_S)
-        return edges
+        unit, starts, lengths = self._scaled(None, windows)
+        edges = np.stack([starts, starts + lengths], axis=1)
+        return self.origin_ns + halves_to_even(edges, unit // NS_PER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,12 @@ class RaggedPlan:
     def duration_s(self, window: int) -> Fraction:
         """Give the length of a record."""
         return Fraction(int(self.ends_ns[window] - self.begins_ns[window]), NS_PER_S)
+
+    def spans_s(self, windows: IntArray) -> FloatArray:
+        """Give the begin after the origin and the length of some records."""
+        edges = self.edges_ns(windows)
+        begins_ns, lengths_ns = edges[:, 0] - self.origin_ns, edges[:, 1] - edges[:, 0]
+        return np.stack([begins_ns / NS_PER_S, lengths_ns / NS_PER_S], axis=1)
 
     def edges_ns(self, windows: IntArray) -> IntArray:
         """Give the begin and the end of some records on the session clock."""

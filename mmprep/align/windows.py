@@ -20,8 +20,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mmprep.align.order import DAY_NS
 from mmprep.errors import DataError, UsageError
@@ -60,10 +62,6 @@ class WindowPlan:
         """Give the begin of a window after the origin."""
         return window * self.hop_s
 
-    def duration_s(self, window: int) -> Fraction:
-        """Give the length of a window."""
-        return self.window_s
-
     @property
     def span_ns(self) -> tuple[int, int]:
         """The first begin and the last end, on the session clock; the end rounded up."""
@@ -89,6 +87,16 @@ class WindowPlan:
         sample = np.arange(self.n_samples(name)).astype(dtype)
         return np.asarray((window * hop + sample * period) / unit, dtype=np.float64)
 
+    def spans_s(self, windows: IntArray) -> FloatArray:
+        """Give the begin after the origin and the length of some windows, each rounded once.
+
+        Returns
+        -------
+        [shape=(n, 2), float64, s]
+        """
+        begins_s = [float(self.begin_s(k)) for k in windows.tolist()]
+        return np.stack([np.array(begins_s), np.full(len(windows), float(self.window_s))], axis=1)
+
     def padding(self, name: str, begin: int, end: int) -> BoolArray:
         """Mark the samples of windows `[begin, end)` that belong to none: here all do.
 
@@ -111,9 +119,14 @@ class WindowPlan:
         largest = max((hop * self.n_windows + length) * NS_PER_S, 2 * unit)
         dtype = np.int64 if largest < 1 << 63 else object
         edges = windows.astype(dtype)[:, None] * hop + np.array([0, length], dtype=dtype)
-        whole, rest = edges * NS_PER_S // unit, edges * NS_PER_S % unit
-        is_over = (2 * rest > unit) | ((2 * rest == unit) & (whole % 2 == 1))
-        return np.asarray(self.origin_ns + whole + is_over, dtype=np.int64)
+        return self.origin_ns + halves_to_even(edges * NS_PER_S, unit)
+
+
+def halves_to_even(values: NDArray[Any], unit: int) -> IntArray:
+    """Divide whole numbers by another one, and round once."""
+    whole, rest = values // unit, values % unit
+    is_over = (2 * rest > unit) | ((2 * rest == unit) & (whole % 2 == 1))
+    return np.asarray(whole + is_over, dtype=np.int64)
 
 
 def plan_windows(

@@ -188,6 +188,33 @@ def test_windows_are_those_of_an_oracle_and_cross_no_edge(trials, window, hop, t
         assert high <= cover[1]
 
 
+@given(TRIALS, STEPS, st.sampled_from([Fraction(1, 3), Fraction(1), Fraction(7, 4)]))
+def test_spans_and_edges_are_the_exact_ones_rounded_once(trials, window, hop):
+    spans = [(begin, begin + length) for begin, length in trials]
+    laid = plan(*spans, cover=(0, 12), window=window, hop_s=hop, tail="pad").plan
+    numbers = np.arange(laid.n_windows)
+    exact = [(laid.begin_s(k), laid.duration_s(k)) for k in numbers.tolist()]
+    wanted = [(float(begin), float(length)) for begin, length in exact]
+    assert [tuple(row) for row in laid.spans_s(numbers).tolist()] == wanted
+    edges = [(round(low * S), round((low + length) * S)) for low, length in exact]
+    assert [tuple(row) for row in laid.edges_ns(numbers).tolist()] == edges
+
+
+def test_spans_are_exact_far_from_the_origin():
+    far = 4 * 10**8  # beyond what fits a float in parts of a second
+    begin, end = far * S + 333_333_333, far * S + 9 * S
+    laid = align.plan_trials(
+        np.array([[begin, end]]),
+        (0, 2 * far * S),
+        RATES,
+        window_s=Fraction(1),
+        hop_s=Fraction(1, 3),
+    ).plan
+    exact = [float(laid.begin_s(k)) for k in range(laid.n_windows)]
+    assert laid.spans_s(np.arange(laid.n_windows))[:, 0].tolist() == exact
+    assert laid.times_s("x", 0, 1)[0, 0] == exact[0]
+
+
 @given(TRIALS, STEPS, st.integers(0, 2))
 def test_masks_mark_what_lies_behind_the_trial_and_nothing_else(trials, window, before):
     spans = [(begin, begin + length) for begin, length in trials]

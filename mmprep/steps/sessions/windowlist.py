@@ -55,8 +55,9 @@ class WindowList:
         """
         numbers = begin + np.flatnonzero(kept.keep)
         self.k += numbers.tolist()
-        self.begin_s += [float(plan.begin_s(k)) for k in numbers.tolist()]
-        self.duration_s += [float(plan.duration_s(k)) for k in numbers.tolist()]
+        begins_s, lengths_s = plan.spans_s(numbers).T.tolist()
+        self.begin_s += begins_s
+        self.duration_s += lengths_s
         for name, place in (places or {}).items():
             self.rows.setdefault(name, []).append(place)
         for modality in chosen:
