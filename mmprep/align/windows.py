@@ -62,6 +62,10 @@ class WindowPlan:
         """Give the begin of a window after the origin."""
         return window * self.hop_s
 
+    def duration_s(self, window: int) -> Fraction:
+        """Give the length of a window."""
+        return self.window_s
+
     @property
     def span_ns(self) -> tuple[int, int]:
         """The first begin and the last end, on the session clock; the end rounded up."""

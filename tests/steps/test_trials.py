@@ -147,6 +147,28 @@ def test_rows_of_the_stream_outside_of_all_trials_are_counted(aligned, tmp_path)
     assert counts.pop("in") == sum(counts.values())
 
 
+def test_rows_of_a_baseline_are_those_of_its_trial(aligned, tmp_path):
+    aligned(method=("x=nearest",), baseline="1.5")
+    counts = counts_of(tmp_path / "out")
+    assert counts["used"] == 7 * RATE_HZ
+    assert counts["masked"] == (0.5 + 2 * 0.5) * RATE_HZ  # what is left of trials and baselines
+    assert counts["outside_trials"] == 3 * RATE_HZ
+
+
+def test_rows_of_whole_trials_are_used(aligned, tmp_path):
+    aligned(method=("x=nearest",), window="trial")
+    counts = counts_of(tmp_path / "out")
+    assert (counts["used"], counts["masked"]) == (5.5 * RATE_HZ, 0)
+    assert counts["outside_trials"] == 4.5 * RATE_HZ
+
+
+def test_rows_may_stand_in_any_order(aligned):
+    text = HEAD + "10\t2\tstop\t2\n2\t3\tgo\t1\n20\t0\tend\t3\n"
+    records = aligned(text, window="trial", trial_start="go|stop")
+    assert spans(records) == [(2, 3), (10, 2)]
+    assert [record.labels["rt"] for record in records] == [1, 2]
+
+
 def test_column_trial_names_the_trials_and_rows_without_a_name_are_none(aligned, tmp_path):
     records = aligned("onset\tduration\ttrial\n2\t1\t7\n5\t1\tn/a\n8\t1\t9\n")
     assert [record.extra["trial"] for record in records] == [7, 9]
@@ -277,7 +299,7 @@ def test_annotation_counts_from_the_onset_of_each_trial(aligned, tmp_path):
 def test_annotation_counts_from_the_first_event_of_a_name(aligned, tmp_path):
     (tmp_path / "said.csv").write_text("session,t,arousal\n" + "session,0,1\nsession,1,2\n")
     options = {"labels": str(tmp_path / "said.csv"), "on": "session"}
-    text = HEAD + "4\t1\twarm-up\t1\n10.5\t3\tfilm\t1\n20\t2\tfilm\t1\n"
+    text = HEAD + "20\t2\tfilm\t1\n4\t1\twarm-up\t1\n10.5\t3\tfilm\t1\n"
     records = aligned(text, label_time="t,origin=film", **options)
     assert [record.labels.get("arousal") for record in records] == [None, 1, 2, None, None, None]
     with pytest.raises(DataError, match="no session has an event 'fil'"):

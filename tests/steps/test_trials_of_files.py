@@ -209,3 +209,15 @@ def test_each_utterance_of_a_data_set_is_one_record(sample, tmp_path):
     for record in records:
         assert set(record.streams) == {"audio", "video"}
         assert record.streams["audio"].n_rows == pytest.approx(16_000 * record.duration_s, abs=1)
+
+
+def test_records_of_many_sessions_are_the_same_for_any_number_of_workers(sample, tmp_path):
+    source = sample / "cmlr/converted"
+    run_align(source, output=tmp_path / "one", window="record", shard_size="64KiB", **SERIAL)
+    run_align(source, output=tmp_path / "two", window="record", shard_size="64KiB", jobs=2)
+    one, two = ((tmp_path / name / "dataset.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+    rows = open_dataset(tmp_path / "two")
+    for row, record in zip(rows, read_manifest(tmp_path / "two/manifest.jsonl"), strict=True):
+        assert row["id"] == record.id
+        assert row["audio.length"] == record.streams["audio"].n_rows
