@@ -17,10 +17,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench proof fuzz clean
+.PHONY: help demo test test-trainers check format bench proof fuzz clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)
@@ -97,6 +97,15 @@ $(AMIGOS)/nemo/mmprep.json: AUDIO := flac
 
 test: $(DEV) ## install what the tests need and run them all
 	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+test-trainers: build/trainers/.done ## read exports with the trainers themselves, in build/trainers
+	build/trainers/bin/python -m pytest -m trainers
+
+build/trainers/.done: pyproject.toml
+	$(PYTHON) -m venv build/trainers
+	build/trainers/bin/python -m pip install --quiet --disable-pip-version-check \
+	    $(TORCH) --editable ".[dev,trainers]"
+	@touch $@
 
 check: $(DEV) ## format, lint, types, layer rule
 	$(BIN)/ruff format --check .

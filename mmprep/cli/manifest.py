@@ -11,8 +11,16 @@ import click
 from mmprep.cli import api, options, output
 from mmprep.errors import CheckError
 
-FORMATS = ("nemo", "webdataset")
+FORMATS = {
+    "lhotse": "cuts with arrays of all streams",
+    "nemo": "a manifest of the sound",
+    "webdataset": "tars of samples",
+}
 dataset = click.argument("dataset", metavar="DATASET")
+
+
+def _formats() -> str:
+    return "; ".join(f"{name}: {what}" for name, what in FORMATS.items()) + "."
 
 
 @click.group("manifest")
@@ -218,7 +226,7 @@ def merge(datasets: tuple[str, ...], **given: Any) -> None:
 @command.command(short_help="Write what another trainer reads.")
 @dataset
 @options.output
-@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format.")
+@click.option("--to", type=click.Choice(list(FORMATS)), required=True, help=_formats())
 @click.option("--split", multiple=True, metavar="S", help="Only this split.  [default: all]")
 @click.option("--fold", type=int, metavar="K", help="This fold is test, the others train.")
 @click.option(

@@ -33,7 +33,7 @@ from mmprep.steps.datasets import InputDataset
 from mmprep.steps.exporting.base import Export
 
 STEP = StepName("export", 2, "mmprep.json")
-FORMATS = ("nemo", "webdataset")
+FORMATS = ("lhotse", "nemo", "webdataset")
 
 
 @dataclass(frozen=True, slots=True)

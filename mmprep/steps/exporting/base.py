@@ -13,19 +13,27 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mmprep.manifest.model import Record
+import numpy as np
+from numpy.typing import NDArray
+
+from mmprep.errors import UsageError
+from mmprep.manifest.model import Record, ShardEntry
+from mmprep.shards import open_shard
 from mmprep.steps.datasets import InputDataset
-from mmprep.steps.running.tasks import Task
+from mmprep.steps.running.tasks import Item, Task
+
+RECORDS_A_TASK = 64
 
 Texts: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], dict[str, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # not slotted: the shards are looked up for each record
 class Export:
     """What is to be exported, and how.
 
@@ -58,6 +66,31 @@ class Export:
         """How sound is written as files; None where it is not."""
         return self.audio if self.audio in ("wav", "flac") else None
 
+    @cached_property
+    def shards_by_path(self) -> dict[str, ShardEntry]:
+        """What dataset.json says of each shard."""
+        return self.data.dataset.shard_entries()
+
+    def path_of(self, name: str) -> str:
+        """Name a file of the export as it shall stand in a list; see `by_mode`."""
+        return by_mode(name, self.out / name, self.path_mode, name)
+
+
+def by_mode(name: str, path: Path, mode: str, relative: str) -> str:
+    """Write a path as `--path-mode` says.
+
+    Raises
+    ------
+    UsageError
+        There is no such mode.
+    """
+    modes: Mapping[str, str] = {"relative": relative, "absolute": str(path)}
+    if mode.startswith("prefix="):
+        return mode.removeprefix("prefix=") + name
+    if mode not in modes:
+        raise UsageError(f"{mode!r} is none of relative, absolute, prefix=STR", where="--path-mode")
+    return modes[mode]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -88,3 +121,37 @@ def by_split(records: Sequence[Record]) -> dict[str | None, list[Record]]:
     for record in records:
         found.setdefault(record.split, []).append(record)
     return found
+
+
+# The values of a record ---------------------------------------------------------------------------
+
+
+def is_window(data: InputDataset, name: str) -> bool:
+    """Say whether a record's values are one row of their shard, not rows of their own."""
+    mask = data.dataset.modalities.get(f"{name}.valid")
+    return mask is not None and mask.row_shape != ()
+
+
+def cell(data: InputDataset, record: Record, name: str) -> dict[str, Any]:
+    """Say where the values of a record's stream are, for `values` in a worker."""
+    ref = record.streams[name]
+    return {
+        "path": str(data.folder / ref.path),
+        "sha256": data.file_hash(ref.path),
+        "rows": list(ref.rows),
+        "is_window": is_window(data, name),
+    }
+
+
+def values(spec: Mapping[str, Any]) -> NDArray[Any]:
+    """Read the values that `cell` names, as they are in the shard."""
+    begin, end = spec["rows"]
+    rows: NDArray[Any] = np.asarray(open_shard(spec["path"])[begin:end])
+    return rows[0] if spec["is_window"] else rows
+
+
+def in_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> Iterator[Task]:
+    """Share items out to tasks."""
+    for k in range(0, len(items), RECORDS_A_TASK):
+        part = tuple(items[k : k + RECORDS_A_TASK])
+        yield Task(part[0].id, part, dict(spec))

@@ -45,9 +45,9 @@ def with_values(export: Export) -> tuple[Export, tuple[str, ...]]:
         None has sound.
     """
     if export.sound_suffix is None:
-        return export, _left_out(export)
+        return export, left_out(export)
     records, notes = sound.with_sound(export)
-    return replace(export, records=records), (*_left_out(export), *notes)
+    return replace(export, records=records), (*left_out(export), *notes)
 
 
 # Streams ------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _stream(data: InputDataset, name: str) -> Stream:
     )
 
 
-def _left_out(export: Export) -> tuple[str, ...]:
+def left_out(export: Export) -> tuple[str, ...]:
     """Say which streams have no values in shards."""
     tables = {
         name

@@ -21,14 +21,12 @@ from mmprep.errors import DataError, UsageError
 from mmprep.exporters import base as names
 from mmprep.manifest.model import Record
 from mmprep.media import AUDIO_SUFFIXES
-from mmprep.shards import open_shard
 from mmprep.steps.datasets import InputDataset, without_audio
-from mmprep.steps.exporting.base import Export
+from mmprep.steps.exporting.base import Export, by_mode, cell, in_tasks, values
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job, Task
 from mmprep.steps.sounds import suffix_of
 
-RECORDS_A_TASK = 64
 WORK = "mmprep.steps.exporting.sound:write"
 
 
@@ -40,14 +38,15 @@ def with_sound(export: Export) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     UsageError
         None has.
     """
-    found = tuple(record for record in export.records if _has_sound(record, export.audio))
+    found = tuple(record for record in export.records if has_sound(record, export.audio))
     if not found:
         raise without_audio(export.data)
     silent = len(export.records) - len(found)
     return found, (f"{silent} records without sound are left out",) if silent else ()
 
 
-def _has_sound(record: Record, audio: str) -> bool:
+def has_sound(record: Record, audio: str) -> bool:
+    """Say whether a record has sound to name (`reference`) or to write."""
     ref = record.streams.get("audio")
     if audio == "reference":
         return suffix_of(record.source or "") in AUDIO_SUFFIXES or ref is not None
@@ -62,9 +61,7 @@ def tasks(export: Export, records: Sequence[Record]) -> Iterator[Task]:
     if export.audio == "reference":
         return
     items = [item(export.data, record) for record in records]
-    for k in range(0, len(items), RECORDS_A_TASK):
-        part = tuple(items[k : k + RECORDS_A_TASK])
-        yield Task(part[0].id, part, {"suffix": export.audio})
+    yield from in_tasks(items, {"suffix": export.audio})
 
 
 def item(data: InputDataset, record: Record) -> Item:
@@ -80,20 +77,8 @@ def item(data: InputDataset, record: Record) -> Item:
         raise DataError(
             "has no audio", where=f"record {record.id!r}", hint="export another data set"
         )
-    spec = {
-        "path": str(data.folder / ref.shard),
-        "sha256": data.file_hash(ref.shard),
-        "rows": list(ref.rows),
-        "rate_hz": ref.rate_hz,
-        "is_window": _is_window(data),
-    }
+    spec = {**cell(data, record, "audio"), "rate_hz": ref.rate_hz}
     return Item(record.id, (), 4 * ref.n_rows, spec, record.id, str(data.folder))
-
-
-def _is_window(data: InputDataset) -> bool:
-    """Say whether a record's sound is one row of its shard, not rows of their own."""
-    mask = data.dataset.modalities.get("audio.valid")
-    return mask is not None and mask.row_shape != ()
 
 
 def name_of(record_id: str, suffix: str) -> str:
@@ -109,16 +94,14 @@ def write(job: Job) -> dict[str, Any]:
             name = name_of(one.id, job.task.spec["suffix"])
             path = job.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            media.write_audio(path, samples(one), round(one.spec["rate_hz"]))
+            media.write_audio(path, samples(one.spec), round(one.spec["rate_hz"]))
             rows.append(FileNote.of(job.folder, name).row())
     return {"files": rows}
 
 
-def samples(one: Item) -> NDArray[Any]:
-    """Read the sound of an item; masked samples are 0."""
-    begin, end = one.spec["rows"]
-    rows = np.asarray(open_shard(one.spec["path"])[begin:end])
-    found: NDArray[Any] = np.nan_to_num(rows[0] if one.spec["is_window"] else rows)
+def samples(spec: Mapping[str, Any]) -> NDArray[Any]:
+    """Read the sound that `cell` names; masked samples are 0."""
+    found: NDArray[Any] = np.nan_to_num(values(spec))
     return found
 
 
@@ -134,9 +117,12 @@ def path_of(export: Export, record: Record) -> str:
         Its source is no sound file, is not there, or is not the record.
     """
     if export.audio != "reference":
-        name = name_of(record.id, export.audio)
-        return _by_mode(name, export.out / name, export.path_mode, name)
-    return _source_path(_source(record), export)
+        return export.path_of(name_of(record.id, export.audio))
+    source = _source(record)
+    if export.path_mode.startswith("prefix="):
+        return by_mode(source, Path(), export.path_mode, "")
+    path = file_of(export, record)
+    return by_mode(source, path, export.path_mode, os.path.relpath(path, export.out))
 
 
 def rate_of(export: Export, record: Record) -> int | None:
@@ -156,34 +142,27 @@ def _source(record: Record) -> str:
     return record.source
 
 
-def _source_path(source: str, export: Export) -> str:
-    if export.path_mode.startswith("prefix="):
-        return _by_mode(source, Path(), export.path_mode, "")
-    root = export.media_root
-    if root is not None and files.is_member(root / source):
-        raise UsageError(
-            "lies in an archive, which other trainers don't read",
-            where=str(root / source),
-            hint="write the sound with --audio flac, or unpack the archive and name --media-root",
-        )
-    if root is not None and not (root / source).is_file():
-        raise DataError(
-            "is not there", where=str(root / source), hint="--media-root DIR names where it is"
-        )
-    if root is None:
+def file_of(export: Export, record: Record) -> Path:
+    """Find the source of a record.
+
+    Raises
+    ------
+    UsageError, DataError
+        See `path_of`.
+    """
+    if (root := export.media_root) is None:
         raise UsageError(
             "the folder of the sources is not known",
             where=str(export.data.folder),
             hint="--media-root DIR names it",
         )
-    relative = os.path.relpath(root / source, export.out)
-    return _by_mode(source, root / source, export.path_mode, relative)
-
-
-def _by_mode(name: str, path: Path, mode: str, relative: str) -> str:
-    modes: Mapping[str, str] = {"relative": relative, "absolute": str(path)}
-    if mode.startswith("prefix="):
-        return mode.removeprefix("prefix=") + name
-    if mode not in modes:
-        raise UsageError(f"{mode!r} is none of relative, absolute, prefix=STR", where="--path-mode")
-    return modes[mode]
+    path = root / _source(record)
+    if files.is_member(path):
+        raise UsageError(
+            "lies in an archive, which other trainers don't read",
+            where=str(path),
+            hint="write the sound with --audio flac, or unpack the archive and name --media-root",
+        )
+    if not path.is_file():
+        raise DataError("is not there", where=str(path), hint="--media-root DIR names where it is")
+    return path
