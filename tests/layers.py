@@ -22,7 +22,7 @@ LAYERS = [  # lowest first
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 SHARED = {
     "sources": {"base", "companions", "mneformats", "pickles", "sniff", "trials"},
-    "exporters": {"base"},
+    "exporters": {"base", "utterances"},
     "engines": {"base"},
     "cli": {"options", "output", "api"},
 }

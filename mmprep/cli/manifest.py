@@ -1,4 +1,4 @@
-"""`mmprep manifest validate|split|stats|filter|merge|export`."""
+"""`mmprep manifest validate|split|stats|filter|merge|import|export`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _formats() -> str:
 
 @click.group("manifest")
 def command() -> None:
-    """Validate, split, count, filter, merge and export manifests."""
+    """Validate, split, count, filter, merge, import and export manifests."""
 
 
 @command.command(short_help="Find everything that is wrong with a data set.")
@@ -190,6 +190,28 @@ def _columns(rows: list[list[str]]) -> list[str]:
 def split(dataset: str, **given: Any) -> None:
     """Put groups of records into splits, and weigh the classes of train."""
     api.run_and_print("split", {"inputs": (dataset,), **given})
+
+
+@command.command("import", short_help="Make a data set of a foreign manifest and its sound.")
+@click.argument("manifests", nargs=-1, required=True, metavar="MANIFEST...")
+@options.output
+@click.option(
+    "--from",
+    "kind",
+    type=click.Choice(["nemo", "lhotse", "kaldi"]),
+    required=True,
+    help="Whose: JSON lines of NeMo; cuts, or recordings and supervisions, of Lhotse; data"
+    " directories of Kaldi.",
+)
+@click.option(
+    "--media-root",
+    metavar="DIR",
+    help="Where the sound is.  [default: beside the manifest, or the current folder]",
+)
+@options.run
+def import_(manifests: tuple[str, ...], kind: str, **given: Any) -> None:
+    """Make a data set of a foreign manifest: sound into shards, a record each stretch."""
+    api.run_and_print("convert", {"inputs": (), "imported": (kind, *manifests), **given})
 
 
 @command.command("filter", short_help="Choose records by a condition.")

@@ -43,10 +43,10 @@ from mmprep.steps.intake.columns import POLICIES
 from mmprep.steps.intake.tablework import Wishes, write_schema, write_tables
 from mmprep.steps.labels import joining
 from mmprep.steps.running import seen
-from mmprep.steps.running.contents import Corpus
+from mmprep.steps.running.contents import Contents, Corpus
 from mmprep.steps.running.names import Names
 from mmprep.steps.sizes import parse_bytes
-from mmprep.steps.study import claiming, table
+from mmprep.steps.study import claiming, importing, table
 from mmprep.timebase import rate
 
 STEP = StepName("convert", 2)
@@ -63,6 +63,8 @@ class Config:
 
     inputs: tuple[str, ...] = ()
     sessions: str | None = None
+    imported: tuple[str, ...] = ()
+    media_root: str | None = None
     layout: str | None = None
     text: str | None = None
     ids: str | None = None
@@ -167,11 +169,12 @@ def run(
 ) -> StepResult:
     """Convert raw files and write the data set."""
     known = _study(config)
-    inputs = _inputs(config, options, known)
+    foreign = importing.read(*_foreign(config)) if config.imported else None
+    inputs = _inputs(config, options, known, foreign)
     key = _key(config, inputs)
     if (standing := base.standing(STEP, options, key)) is not None:
         return standing
-    plan = _plan(config, options, inputs, known)
+    plan = _plan(config, options, inputs, known, foreign)
     corpus = _corpus(key, plan)
     with base.open_run(
         STEP, _content(config, plan), options, root=plan.root, engine=engine, progress=progress
@@ -189,9 +192,21 @@ def run(
         sounding = session.map(work, sound_tasks, label="media")
         session.check_failures()
         found = drafts.contents(_sources(plan, corpus), session, [*written, *sounding])
+        if plan.foreign is not None:
+            found = _stretches(found, plan.foreign, plan, session)
         if config.write_schema is not None:
             write_schema(Path(config.write_schema).absolute(), schemas, written)
         return session.commit(found)
+
+
+def _stretches(
+    found: Contents, foreign: importing.Imported, plan: _Plan, session: base.Run
+) -> Contents:
+    """Make a record of each stretch that a foreign manifest lists."""
+    records, notes = importing.cut(found.records, foreign, plan.root)
+    for note in notes:
+        session.progress.warn(note)
+    return replace(found, records=records)
 
 
 # What to do ---------------------------------------------------------------------------------------
@@ -213,12 +228,13 @@ class _Plan:
     curated: Curated
     schema: schemafile.Schema
     names: Names
+    foreign: importing.Imported | None = None
 
 
 def _study(config: Config) -> table.Study | None:
     """Read the table of sessions, which stands for INPUT."""
     if config.sessions is None:
-        if not config.inputs:
+        if not config.inputs and not config.imported:
             raise UsageError("no INPUT", hint="name files or a folder, or --sessions FILE")
         return None
     if config.inputs:
@@ -231,9 +247,21 @@ def _study(config: Config) -> table.Study | None:
     return table.read(config.sessions)
 
 
-def _inputs(config: Config, options: RunOptions, known: table.Study | None) -> Inputs:
+def _foreign(config: Config) -> tuple[str, tuple[str, ...], str | None]:
+    """Give the kind of foreign manifests, their paths and where their sound is."""
+    kind, *paths = config.imported
+    return kind, tuple(paths), config.media_root
+
+
+def _inputs(
+    config: Config,
+    options: RunOptions,
+    known: table.Study | None,
+    foreign: importing.Imported | None,
+) -> Inputs:
+    arguments = config.inputs if known is None else known.files
     return expand(
-        config.inputs if known is None else known.files,
+        arguments if foreign is None else tuple(dict.fromkeys(foreign.sounds.values())),
         root=Path(config.root) if config.root else None,
         include=config.include,
         exclude=config.exclude,
@@ -243,7 +271,7 @@ def _inputs(config: Config, options: RunOptions, known: table.Study | None) -> I
 
 def _key(config: Config, inputs: Inputs) -> str | None:
     """Give the key of an unchanged corpus; None where the run does more than a data set."""
-    if config.write_schema is not None or inputs.datasets:
+    if config.write_schema is not None or inputs.datasets or config.imported:
         return None
     beside = (*_label_wish(config).files, config.schema, config.sessions, config.ids)
     return seen.key(STEP, config, inputs, filter(None, beside))
@@ -257,7 +285,13 @@ def _corpus(key: str | None, plan: _Plan) -> Corpus | None:
     return Corpus(key, {path: seen.stamp_of(path) for path in paths})
 
 
-def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Study | None) -> _Plan:
+def _plan(
+    config: Config,
+    options: RunOptions,
+    inputs: Inputs,
+    study: table.Study | None,
+    foreign: importing.Imported | None,
+) -> _Plan:
     if inputs.datasets:
         raise UsageError(
             "is a data set already", where=str(inputs.datasets[0]), hint="align or mfcc take it"
@@ -274,7 +308,9 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Stud
     _check_place(config, options.output)
     inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema, config.ids)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
-    if study is None:
+    if foreign is not None:
+        found = claims.Claims(importing.claimed(foreign, inputs), ())
+    elif study is None:
         found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
     else:
         found = claims.Claims(claiming.claimed(study, inputs, config.text_options()), ())
@@ -297,6 +333,7 @@ def _plan(config: Config, options: RunOptions, inputs: Inputs, study: table.Stud
         known,
         schema,
         names,
+        foreign,
     )
 
 
@@ -434,7 +471,9 @@ def _sources(plan: _Plan, corpus: Corpus | None) -> drafts.Sources:
 def _beside(plan: _Plan) -> tuple[str, ...]:
     """Name the further inputs."""
     config = plan.config
-    return (*plan.labels.paths, *filter(None, (config.schema, config.sessions, config.ids)))
+    listed = plan.foreign.manifests if plan.foreign is not None else ()
+    own = filter(None, (config.schema, config.sessions, config.ids))
+    return (*plan.labels.paths, *own, *listed)
 
 
 def _single_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> list[Task]:
