@@ -27,6 +27,7 @@ import csv
 import math
 import re
 import zipfile
+import zlib
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ from mmprep.timebase import FloatArray, IntArray
 
 KINDS = ("box", "landmarks")
 BLOCK_ROWS = 1 << 10
+MAX_POINTS, MAX_FRAMES = 1 << 14, 1 << 53
 _NONE = (math.nan,) * 4
 
 # MediaPipe's FACEMESH_LIPS: the outer and the inner rim.
@@ -191,6 +193,9 @@ class _Reading:
         has_frame, has_time = np.isfinite(rows[:, 4:]).T
         if self.frames is not None:
             return self.frames, None
+        largest = np.abs(rows[has_frame, 4]).max(initial=0)
+        if largest >= MAX_FRAMES:
+            raise self.fault(f"has a frame {largest:g}")
         if has_frame.all():
             return rows[:, 4].astype(np.int64), None
         if has_time.all():
@@ -342,9 +347,10 @@ def _table(reading: _Reading, file: BinaryIO) -> None:
     with TextIOWrapper(file, "utf-8-sig", newline="") as text:
         first = text.readline()
         delimiter = next((mark for mark in "\t;," if mark in first), ",")
-        header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
-        table, rows = _Table(reading, header), csv.reader(text, delimiter=delimiter)
+        rows = csv.reader(text, delimiter=delimiter)
         try:
+            header = next(csv.reader([first], delimiter=delimiter), [])
+            table = _Table(reading, [name.strip() for name in header])
             for cells in rows:
                 if cells:
                     table.add(cells, rows.line_num + 1)
@@ -359,6 +365,7 @@ _POINTS = (
     *("points", "keypoints"),
 )
 _BOXES = ("box", "bbox", "faces")
+_ODD = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 def _add(reading: _Reading, value: Any, line: int | None = None) -> None:
@@ -370,10 +377,12 @@ def _add(reading: _Reading, value: Any, line: int | None = None) -> None:
             frame = next((float(value[names[n]]) for n in _FRAMES if n in names), math.nan)
             times = (float(value[names[n]]) * unit for n, unit in _TIMES_S.items() if n in names)
             time_s = next(times, math.nan)
+            if math.isfinite(frame) and frame != int(frame):
+                raise ValueError("no number of a frame")
             if any(not value[names[name]] for name in _GOOD if name in names):
                 value = None
         reading.add(_box_of(reading, value), frame, time_s)
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except _ODD as error:
         hint = '[{"x": .., "y": ..}, ...], [[x, y], ...] or {"frame": 0, "box": [x1, y1, x2, y2]}'
         what = f"frame {reading.n_rows} is neither a box nor landmarks"
         raise reading.fault(what, line, hint) from error
@@ -484,7 +493,7 @@ def _npz(reading: _Reading, file: BinaryIO) -> None:
                 if frames.shape != (reading.n_rows,) or frames.dtype.kind not in "iu":
                     raise reading.fault(f"frames {frames.shape} number no {reading.n_rows} rows")
                 reading.frames = frames.astype(np.int64)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise reading.fault(f"is no npz: {error}") from error
 
 
@@ -511,6 +520,7 @@ def _npy(reading: _Reading, file: Any, *, is_size: bool = False) -> None:
         return
     if is_fortran:
         raise reading.fault("the array is in Fortran order", hint="np.ascontiguousarray")
+    _check(reading, shape, dtype)
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
     for begin in range(0, shape[0], BLOCK_ROWS):
         n_rows = min(BLOCK_ROWS, shape[0] - begin)
@@ -521,19 +531,25 @@ def _npy(reading: _Reading, file: Any, *, is_size: bool = False) -> None:
         _block(reading, rows, is_size=is_size)
 
 
+def _check(reading: _Reading, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse what is no array of boxes or landmarks, before memory is taken for it."""
+    if dtype.kind not in "iuf":
+        raise reading.fault(f"an array of {dtype} has no coordinates")
+    has_points = len(shape) == 3 and 0 < shape[1] <= MAX_POINTS and shape[2] in {2, 3}
+    if not has_points and not (len(shape) == 2 and shape[1] == 4):
+        raise reading.fault(
+            f"an array {shape} is neither (n_frames, n_points, 2) nor (n_frames, 4)"
+        )
+
+
 def _block(reading: _Reading, rows: NDArray[Any], *, is_size: bool = False) -> None:
     """Take rows of an array [shape=(n, n_points, 2 or 3) or (n, 4)]."""
-    if rows.dtype.kind not in "iuf":
-        raise reading.fault(f"an array of {rows.dtype} has no coordinates")
-    if rows.ndim == 2 and rows.shape[1] == 4:
+    _check(reading, rows.shape, rows.dtype)
+    if rows.ndim == 2:
         reading.is_of("box")
         boxes = [_corners(row, is_size=is_size) for row in rows.tolist()]
-    elif rows.ndim == 3 and rows.shape[1] and rows.shape[2] in {2, 3}:
-        boxes = reading.around(rows).tolist()
     else:
-        raise reading.fault(
-            f"an array {rows.shape} is neither (n_frames, n_points, 2) nor (n_frames, 4)"
-        )
+        boxes = reading.around(rows).tolist()
     for box in boxes:
         reading.add(box)
 

@@ -8,9 +8,11 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mmprep import media
-from mmprep.errors import DataError, UsageError
+from mmprep.errors import DataError, MmprepError, UsageError
 from mmprep.sources import boxtracks
 from mmprep.sources.boxtracks import Choice
 
@@ -196,6 +198,8 @@ def test_pixels_are_no_shares(tmp_path):
     ("text", "message"),
     [
         ("[1, 2, 4, 6]\n{\n", r"a\.jsonl:2: is no JSON"),
+        ('{"frame": 0.5, "box": [1, 2, 4, 6]}\n', r"a\.jsonl:1: frame 0 is neither"),
+        ('{"frame": 1e300, "box": [1, 2, 4, 6]}\n', r"a\.jsonl: has a frame 1e\+300"),
         ('{"frame": 0}\n', r"a\.jsonl:1: frame 0 is neither a box nor landmarks"),
         ("[1, 2, 4]\n", r"a\.jsonl:1: frame 0 is neither"),
         ("3\n", r"a\.jsonl:1: frame 0 is neither"),
@@ -207,6 +211,38 @@ def test_pixels_are_no_shares(tmp_path):
 def test_fault_in_json_is_located(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         read(written(tmp_path / "a.jsonl", text))
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["frame", "x", "y", "w", "h", "box", "landmarks", "faces", "time"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+def read_or_error(path):
+    try:
+        return read(path)
+    except MmprepError as error:
+        return error
+
+
+@given(st.lists(ANY, min_size=1, max_size=3))
+def test_any_json_is_a_track_or_a_located_error(tmp_path_factory, frames):
+    path = written(tmp_path_factory.getbasetemp() / "any.json", json.dumps(frames))
+    found = read_or_error(path)
+    if isinstance(found, MmprepError):
+        assert found.where is not None
+        assert found.where.startswith(str(path))
+    else:
+        assert found.boxes.shape == (len(frames), 4)
 
 
 # Arrays and pickles -------------------------------------------------------------------------------
@@ -259,6 +295,14 @@ def test_list_of_faces_of_each_frame_is_that_of_lrw(tmp_path):
     assert track.boxes[2].tolist() == box_of(FACES[2, 48:])
 
 
+def test_pickle_that_holds_itself_is_a_located_error(tmp_path):
+    content: list = []
+    content.append([content])
+    (tmp_path / "a.pkl").write_bytes(pickle.dumps(content))
+    with pytest.raises(DataError, match=r"a\.pkl: frame 0 is neither"):
+        read(tmp_path / "a.pkl")
+
+
 class Command:
     """Runs a command when it is unpickled by pickle itself."""
 
@@ -286,6 +330,7 @@ def test_pickle_that_would_run_something_is_refused(tmp_path, monkeypatch, suffi
     [
         (np.zeros((3, 5)), r"an array \(3, 5\) is neither"),
         (np.zeros((3, 5, 4)), r"an array \(3, 5, 4\) is neither"),
+        (np.zeros((0, 1 << 40, 2)), r"an array \(0, 1099511627776, 2\) is neither"),
         (np.array([["a"] * 4]), r"an array of <U1 has no coordinates"),
         (np.asfortranarray(np.zeros((3, 5, 2))), "the array is in Fortran order"),
     ],
