@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmprep import media
-from mmprep.media.cutting import cut_out
+from mmprep.media.cutting import about, cut_out, cutter
 from mmprep.media.regions import REACH
 
 BOX = (10.0, 20.0, 30.0, 50.0)
@@ -140,6 +141,29 @@ def test_what_lies_over_the_border_is_black(left, top, width, height):
     framed = np.pad(picture(), 80)
     expected = framed[80 + top : 80 + top + height, 80 + left : 80 + left + width]
     np.testing.assert_array_equal(cut_out(picture(), (left, top, width, height)), expected)
+
+
+@pytest.mark.parametrize("gray", [False, True])
+@pytest.mark.parametrize("space", [1, 5])  # of HD and of older films
+@pytest.mark.parametrize("coding", ["yuv420p", "yuvj420p", "yuv422p", "yuv444p", "nv12", "gray"])
+@pytest.mark.parametrize("size", [(160, 120), (162, 90), (61, 45)])
+def test_part_of_a_frame_gives_the_pixels_of_the_whole(size, coding, space, gray):
+    rng = np.random.default_rng(size[0])
+    noise = rng.integers(0, 256, (size[1], size[0], 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(noise, format="rgb24").reformat(format=coding)
+    frame.colorspace = space
+    cut = cutter(gray=gray)
+    whole = cut(frame, np.array([0, 0, *size])).to_ndarray()
+    for _ in range(12):
+        rect = np.array([*rng.integers(-20, size), *rng.integers(1, 60, 2)])
+        np.testing.assert_array_equal(cut(frame, rect).to_ndarray(), cut_out(whole, rect))
+
+
+def test_of_a_large_frame_a_part_is_converted():
+    frame = av.VideoFrame(640, 480, "yuv420p")
+    part, left, top = about(frame, np.array([333, 200, 40, 300]))
+    assert (part.width, part.height, left, top) == (64, 288, 320, 192)
+    assert about(frame, np.array([700, 0, 9, 9]))[0] is frame
 
 
 @pytest.mark.parametrize(
