@@ -17,9 +17,9 @@ SHORTER = 10  # times, than the session of a night
 
 def rows(place: Path, size: Size) -> Iterator[Row | Note]:
     """Compare two jobs with one, then the memory of a short session with that of a long one."""
-    sets, out = _converted(place, size.session_s // 3), place / "out"
+    sets, out = _converted(place, size.session_s), place / "out"
     both = [mmprep("align", sets, *RATES, "-j", jobs, "-o", out, writes=out) for jobs in (2, 1)]
-    what = f"align {N_SESSIONS} x {size.session_s / 180:g} min, 2 jobs"
+    what = f"align {N_SESSIONS} x {size.session_s / 60:g} min, 2 jobs"
     yield from compare(what, both[0], [replace(both[1], name="1 job")], size)
     for length_s in (size.long_s // SHORTER, size.long_s):
         for form, side in _long(place / str(length_s), length_s).items():
