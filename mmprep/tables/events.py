@@ -75,14 +75,16 @@ class EventTable:
         Returns
         -------
         list
-            The match in the first column that has one; None where there is none.
+            The match in the first column that has one; None where there is none. Rows without any
+            column are empty texts.
 
         Raises
         ------
         UsageError
             There is no such column.
         """
-        found: list[re.Match[str] | None] = [None] * self.n_rows
+        blank = None if self.columns.column_names else expression.search("")
+        found: list[re.Match[str] | None] = [blank] * self.n_rows
         for name in self._searched(column):
             values, again = np.unique(_texts(self.columns.column(name)), return_inverse=True)
             of_value = [expression.search(value) for value in values]

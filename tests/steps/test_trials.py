@@ -271,6 +271,19 @@ def test_begins_alone_last_until_the_next_and_the_last_as_most_do(aligned):
     assert spans(records) == [(1, 5), (6, 2), (8, 3.5)]
 
 
+def test_rows_of_bare_times_are_markers_of_no_text(aligned):
+    records = aligned("time\n3\n7\n9\n", trial_start=".*", window="trial")
+    assert spans(records) == [(3, 4), (7, 2), (9, 3)]
+
+
+def test_expression_that_no_row_has_is_said(study, mmprep):
+    trials = ("--trials", f"{study}/c#events", "--trial-start", "stop")
+    done = mmprep("align", study / "c", *trials, "-o", study / "out", "--engine", "serial")
+    assert done.code == 3
+    assert "s0: events: 0 of 0 trials have records: none of 1 rows begins one" in done.err
+    assert "no window is left" in done.err
+
+
 def test_begin_without_an_end_is_left_out(aligned, tmp_path):
     records = aligned(MARKS + "20\tgo_4\n", trial_start="go", trial_end="end")
     assert [record.extra["trial"] for record in records] == [1, 1, 1, 3]

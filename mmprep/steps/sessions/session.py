@@ -56,15 +56,8 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]) -> None:
-    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]], store)
-    on_clocks, said = sharedevents.related(
-        [streams.clocked(one) for one in opened], job.folder, wish.session_clock
-    )
-    on_clocks = streams.on_clock_of(on_clocks, wish.session_clock)
-    streams.check_related(on_clocks)
-    notes = [f"{item.id}: {one}" for one in said] + _taken_for_granted(opened)
-    on_clocks, events = _parted(item, on_clocks, wish, notes)
-    chosen = [_modality(one, wish, notes, store) for one in on_clocks]
+    notes: list[str] = []
+    opened, chosen, events = _streams(job, item, wish, store, notes)
     laid = laying.lay(job, item, wish, events, chosen)
     plan = laid.plan
     with WindowShards(job.folder, wish.shard_size) as written:
@@ -110,6 +103,21 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
             *crops.warnings(item.id, facts),
         ],
     }
+
+
+def _streams(
+    job: Job, item: Item, wish: Wish, store: Store, notes: list[str]
+) -> tuple[list[Opened], list[Modality], list[EventStream]]:
+    """Open the streams of a session and put them on its clock: those for windows, and events."""
+    opened = streams.open_all([spec_of(spec) for spec in item.spec["streams"]], store)
+    on_clocks, said = sharedevents.related(
+        [streams.clocked(one) for one in opened], job.folder, wish.session_clock
+    )
+    on_clocks = streams.on_clock_of(on_clocks, wish.session_clock)
+    streams.check_related(on_clocks)
+    notes += [*(f"{item.id}: {one}" for one in said), *_taken_for_granted(opened)]
+    on_clocks, events = _parted(item, on_clocks, wish, notes)
+    return opened, [_modality(one, wish, notes, store) for one in on_clocks], events
 
 
 def _written(job: Job, name: str, text: bytes) -> list[Any]:

@@ -292,6 +292,8 @@ def remarks(session: str, facts: Mapping[str, Any]) -> list[str]:
     n_trials, where = facts["trials"], f"{session}: {facts['stream']}"
     lost = [f"{facts[name]} {words}" for name, words in _SAID.items() if facts[name]]
     said = [f"{where}: {facts[USED]} of {n_trials} trials have records"]
+    if facts["rows"] and not n_trials:
+        said[0] += f": none of {facts['rows']} rows begins one"
     said[0] += f"; left out: {', '.join(lost)}" if lost else ""
     rests = "padded" if facts["tail"] == "pad" else "dropped"
     counted = {
