@@ -179,6 +179,7 @@ _ALIKE = 1e-3  # steps inside a chunk are computed, not measured
 _MOST = 1 << 20  # values in a median
 _HEAD = 1000  # rows that tell of most streams that they are not rounded
 COARSE = 0.3  # of a period: stamps rounded to more repeat and skip
+_OFTEN = 0.2  # of the rows: fewer even repeats off a decimal grid are of rows that came twice
 _FEWEST = 8  # odd steps, all over a stream, that are a habit
 _MOST_ROWS = 200  # between two arrivals of chunks
 
@@ -355,7 +356,8 @@ def rounded_steps(stamps: IntArray | FloatArray) -> FloatArray:
     """Give the steps of a stream whose stamps are rounded to about a period or more.
 
     Such stamps repeat, or skip a value, though no row came twice and none was lost: evenly, or so
-    that repeats and skips make up for each other. Rows that come twice do neither.
+    that repeats and skips make up for each other. Rows that come twice do neither, but where each
+    so manieth comes twice; then the stamps are on no decimal grid as wide as their period.
 
     Returns
     -------
@@ -371,14 +373,15 @@ def rounded_steps(stamps: IntArray | FloatArray) -> FloatArray:
         return nothing
     usual = float(np.median(step[step > 0]))
     step = step[np.abs(step) <= 3 * usual]
-    odd = step == 0
-    if decimal_step(step) >= COARSE * usual:
+    odd, is_coarse = step == 0, decimal_step(step) >= COARSE * usual
+    if is_coarse:
         odd |= step > 1.5 * usual
     at = np.flatnonzero(odd)
     quarters = np.bincount(at * 4 // max(step.size, 1), minlength=4)
     if at.size < _FEWEST or quarters.min() < at.size / 10 or step.sum() <= 0:
         return nothing
-    if np.ptp(np.percentile(np.diff(at), [5, 95])) <= 2:
+    is_likely = is_coarse or at.size >= _OFTEN * step.size
+    if is_likely and np.ptp(np.percentile(np.diff(at), [5, 95])) <= 2:
         return step.astype(np.float64)
     with_all, with_first = (_walk(part - part.mean()) for part in (step, step[step != 0]))
     return step.astype(np.float64) if with_all < with_first / 2 else nothing

@@ -226,3 +226,19 @@ def test_equal_stamps_of_scattered_ones_are_repeats_only_where_a_row_is_too_many
     placed = in_order(np.insert(stamps, twice, stamps[twice]), period_ns=period)
     assert placed.n_duplicate == twice.size
     assert np.array_equal(placed.stamps_ns, stamps)
+
+
+@pytest.mark.parametrize("every", [10, 50])
+@pytest.mark.parametrize("rate_hz", [4, 50, 128, 250])
+def test_rows_that_come_twice_evenly_are_repeats(rate_hz, every):
+    stamps = even(3000, 10**9 // rate_hz)
+    placed = in_order(np.sort(np.append(stamps, stamps[::every])), period_ns=1e9 / rate_hz)
+    assert placed.n_duplicate == 3000 // every
+    assert placed.stamps_ns.tolist() == stamps.tolist()
+
+
+@pytest.mark.parametrize("rate_hz", [4, 50, 128, 250])
+def test_rows_that_come_twice_evenly_do_not_change_the_period(rate_hz):
+    stamps = even(3000, 10**9 // rate_hz)
+    twice = np.sort(np.append(stamps, stamps[::50]))
+    assert period_of(twice) == pytest.approx(1e9 / rate_hz, rel=1e-9)
