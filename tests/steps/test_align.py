@@ -380,6 +380,8 @@ def test_no_window_left_is_an_error(tables, tmp_path):
         ({"on": "session"}, "no --labels"),
         ({"frames": "8x8"}, "no video"),
         ({"session": ""}, "needs a name"),
+        ({"latency": ("a=1e30",)}, "over a year"),
+        ({"start": ("a=1e15",)}, "not in the years 1740 to 2199"),
         ({"max_failures": "-1"}, "out of range"),
         ({"max_failures": "101%"}, "out of range"),
     ],
@@ -388,6 +390,11 @@ def test_option_without_sense_is_refused_before_any_work(tables, tmp_path, optio
     with pytest.raises(UsageError, match=message):
         run_align(stream=(f"a={tables}/a.tsv",), output=tmp_path / "out", **options)
     assert not (tmp_path / "out.incomplete").exists()
+
+
+def test_folder_named_as_a_stream_is_said_to_be_one(tables, tmp_path):
+    with pytest.raises(UsageError, match="is a folder"):
+        run_align(stream=(f"a={tables}#EDA",), output=tmp_path / "out")
 
 
 def test_stream_that_limits_the_windows_is_named(tables, tmp_path, mmprep):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import NoReturn
 
 from mmprep import files, media
 from mmprep.errors import DataError, UsageError
@@ -14,7 +15,7 @@ from mmprep.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 from mmprep.sources.companions import companion_of, stem_of
 from mmprep.steps.base import Item
 from mmprep.steps.inputs import expand, size_of
-from mmprep.steps.instants import instant_ns
+from mmprep.steps.instants import instant_ns, latency_ns
 from mmprep.steps.namevalue import located, pair
 from mmprep.steps.sessions import eventoption
 from mmprep.steps.sessions.config import Config
@@ -117,7 +118,7 @@ def file_spec(name: str, path: str, part: str, given: Mapping[str, str]) -> Stre
     if unknown := sorted(given.keys() - {"rate", "time", "unit", "kind", "tz"}):
         raise UsageError(f"{unknown[0]!r} is no setting of a stream", where="--stream")
     if not files.is_file(path):
-        raise UsageError("does not exist", where=path)
+        _refuse(path)
     form, number = _form(path, part, given.get("kind"), name)
     if given.get("unit") not in {None, "s", "ms", "us", "ns", "iso"}:
         raise UsageError(f"{given['unit']!r} is no unit of time", where="--stream")
@@ -140,6 +141,12 @@ def file_spec(name: str, path: str, part: str, given: Mapping[str, str]) -> Stre
         source=path,
         record=path.rpartition("_")[0] or None,
     )
+
+
+def _refuse(path: str) -> NoReturn:
+    if not files.exists(path):
+        raise UsageError("does not exist", where=path)
+    raise UsageError("is a folder", where=path, hint="name a file of it, or convert it")
 
 
 def _form(path: str, part: str, kind: str | None, name: str) -> tuple[str, int]:
@@ -195,8 +202,8 @@ def with_clocks(specs: dict[str, StreamSpec], config: Config) -> dict[str, Strea
         found[name] = replace(found[name], start_ns=instant_ns(value, "--start"))
     for text in config.latency:
         name, value = _of_stream(text, "--latency", found)
-        latency_ns = round(_signed(value, "--latency") * 10**6)
-        found[name] = replace(found[name], latency_ns=latency_ns)
+        delay_ns = latency_ns(_signed(value, "--latency"), "--latency")
+        found[name] = replace(found[name], latency_ns=delay_ns)
     return {name: _shared(spec, found.values()) for name, spec in found.items()}
 
 

@@ -11,7 +11,7 @@ import msgspec
 from mmprep.errors import UsageError
 from mmprep.steps.base import RunOptions
 from mmprep.steps.inputs import Inputs, expand
-from mmprep.steps.instants import instant_ns
+from mmprep.steps.instants import instant_ns, latency_ns
 from mmprep.steps.sessions import eventoption, named, trialplan
 from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
@@ -78,7 +78,7 @@ def _trials(given: Given) -> StreamSpec:
     return replace(
         spec,
         start_ns=starts[0] if starts else None,
-        latency_ns=round(given.latency_ms * 10**6),
+        latency_ns=latency_ns(given.latency_ms, f"{given.where}: trials.latency_ms"),
         clock=given.clock,
     )
 
@@ -108,7 +108,7 @@ def _spec(given: Given, inputs: Inputs) -> StreamSpec:
         more=tuple((one.path, (0, 0)) for one in later),
         starts_ns=tuple(starts[1:] or (None for _ in later)),
         start_ns=starts[0] if starts else None,
-        latency_ns=round(given.latency_ms * 10**6),
+        latency_ns=latency_ns(given.latency_ms, f"{given.where}: {given.name}.latency_ms"),
         clock=clocks[0] if clocks else None,
         more_clocks=tuple(clocks[1:]),
     )
