@@ -12,8 +12,10 @@ from mmprep.cli import api, options, output
 from mmprep.errors import CheckError
 
 FORMATS = {
+    "hf": "a folder for HF datasets",
     "lhotse": "cuts with arrays of all streams",
     "nemo": "a manifest of the sound",
+    "parquet": "a row a record",
     "webdataset": "tars of samples",
 }
 dataset = click.argument("dataset", metavar="DATASET")

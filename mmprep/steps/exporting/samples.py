@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ from mmprep.manifest.model import Record
 from mmprep.shards import ShardFiles
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.exporting import sound
-from mmprep.steps.exporting.base import Export
+from mmprep.steps.exporting.base import Export, is_window
 from mmprep.steps.running.tasks import DEFAULT_MEMORY_BYTES, Item, Job, Task
 
 UNSPLIT = "data"
@@ -83,7 +83,7 @@ def _stream(data: InputDataset, name: str) -> Stream:
         name,
         about.dtype or "float32",
         about.row_shape,
-        is_window=mask is not None and mask.row_shape != (),
+        is_window=is_window(data, name),
         is_masked=mask is not None,
         rate_hz=about.rate_hz,
         channels=about.channels,
@@ -118,22 +118,21 @@ class Part:
     records: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many bytes the values of records take."""
+def n_bytes_of(export: Export, record: Record) -> int:
+    """Give about how many bytes the values of a record take."""
+    entries = export.shards_by_path
+    refs = (ref for ref in record.streams.values() if ref.path in entries)
+    return sum(
+        ref.n_rows * entries[ref.path].bytes // max(entries[ref.path].rows, 1) for ref in refs
+    )
 
-    row_bytes: Mapping[str, int]
 
-    @classmethod
-    def of(cls, data: InputDataset) -> Sizes:
-        """Take the size of a row from each shard."""
-        shards = data.dataset.shard_entries()
-        return cls({name: -(-entry.bytes // max(entry.rows, 1)) for name, entry in shards.items()})
-
-    def __call__(self, record: Record) -> int:
-        """Give the bytes of a record's values."""
-        refs = (ref for ref in record.streams.values() if ref.shard is not None)
-        return sum(ref.n_rows * self.row_bytes.get(ref.path, 0) for ref in refs)
+def grouped(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Give the records of each split, by what its files are called."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(escape(record.split) if record.split else UNSPLIT, []).append(record)
+    return found
 
 
 def parts_of(export: Export, part_bytes: int) -> Iterator[Part]:
@@ -144,12 +143,8 @@ def parts_of(export: Export, part_bytes: int) -> Iterator[Part]:
     part_bytes : int
         About how many a file holds, where `--shards` does not say how many there are.
     """
-    size = Sizes.of(export.data)
-    groups: dict[str, list[Record]] = {}
-    for record in export.records:
-        groups.setdefault(escape(record.split) if record.split else UNSPLIT, []).append(record)
-    for split, records in groups.items():
-        n_parts = export.shards or -(-sum(map(size, records)) // part_bytes)
+    for split, records in grouped(export.records).items():
+        n_parts = export.shards or -(-sum(n_bytes_of(export, r) for r in records) // part_bytes)
         n_parts = max(1, min(n_parts, len(records)))
         cuts = [k * len(records) // n_parts for k in range(n_parts + 1)]
         for k, (begin, end) in enumerate(pairwise(cuts)):
@@ -169,8 +164,8 @@ def no_texts(_values: object) -> dict[str, bytes]:
 
 def task(export: Export, streams: Sequence[Stream], part: Part, name: str, **spec: object) -> Task:
     """Plan the file of a part."""
-    size, names = Sizes.of(export.data), {stream.name for stream in streams}
-    items = tuple(_item(record, names, size(record)) for record in part.records)
+    names = {stream.name for stream in streams}
+    items = tuple(_item(record, names, n_bytes_of(export, record)) for record in part.records)
     shards = sorted({ref[0] for item in items for ref in item.spec["refs"].values()})
     return Task(
         name,
