@@ -185,6 +185,12 @@ def _columns(rows: list[list[str]]) -> list[str]:
     help="The field whose values are spread evenly.",
 )
 @click.option("--lists", metavar="train=F,val=F,...", help="Files of ids, one a line.")
+@click.option(
+    "--keep", metavar="OLD", help="A data set split before: its groups stay where they are."
+)
+@click.option(
+    "--from-layout", is_flag=True, help="The records name their splits, as the corpus has them."
+)
 @click.option("--folds", type=click.IntRange(min=2), metavar="K", help="Write folds, not splits.")
 @click.option("--leave-one-out", is_flag=True, help="A fold a group.")
 @click.option("--allow-absent", is_flag=True, help="A class may be absent from train (weight 0).")

@@ -11,10 +11,19 @@ from mmprep import files
 from mmprep.errors import DataError, UsageError
 from mmprep.manifest import split, stats
 from mmprep.manifest.model import Record, field_value
-from mmprep.steps import base, datasets
-from mmprep.steps.base import Contents, Engine, Progress, RunOptions, StepName, StepResult
+from mmprep.steps import base, datasets, spread
+from mmprep.steps.base import (
+    Contents,
+    Engine,
+    Progress,
+    RunOptions,
+    StepName,
+    StepResult,
+    Work,
+)
 
-STEP = StepName("split", 1)
+STEP = StepName("split", 2)
+TRAIN = "train"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,10 @@ class Config:
         `balanced` or `hash`.
     lists : str, optional
         `train=F,val=F,test=F`: files of ids (or values of `by`), one a line.
+    keep : str, optional
+        A data set that was split before: its groups stay where they are.
+    from_layout : bool
+        The records name their splits already, as the corpus has them.
     n_folds : int, optional
         Write `fold` in place of `split`.
     """
@@ -42,6 +55,8 @@ class Config:
     seed: int = 0
     stratify: str = "label"
     lists: str | None = None
+    keep: str | None = None
+    from_layout: bool = False
     folds: int | None = None
     leave_one_out: bool = False
     allow_absent: bool = False
@@ -74,6 +89,7 @@ def run(
     for name in ("inputs", "root", "include", "exclude"):
         content.pop(name)
     content["lists"] = _list_hashes(config.lists)
+    content["keep"] = None if config.keep is None else files.digest(_record_of(config.keep))
     with base.open_run(
         STEP, content, options, root=data.folder, engine=engine, progress=progress
     ) as session:
@@ -82,10 +98,18 @@ def run(
         for name, near in placing.closeness.items():
             tell = session.progress.say if near.n_records else session.progress.warn
             tell(_close_text(name, near))
-        return session.commit(_contents(data, placing, config))
+        data.carried()  # a damaged data set is found before it is read
+        trained = [record for record in placing.records if record.split == TRAIN]
+        tasks = spread.tasks(data, trained)
+        outcomes = session.map(Work(spread.WORK), tasks, label="statistics") if tasks else []
+        session.check_failures()
+        measured = spread.statistics([outcome.value or {} for outcome in outcomes])
+        return session.commit(_contents(data, placing, config, measured))
 
 
-def _contents(data: datasets.InputDataset, placing: _Placing, config: Config) -> Contents:
+def _contents(
+    data: datasets.InputDataset, placing: _Placing, config: Config, measured: dict[str, Any]
+) -> Contents:
     found = stats.collect(placing.records)
     weights = found.weights(allow_absent=config.allow_absent)
     splits: dict[str, Any] = {
@@ -100,14 +124,61 @@ def _contents(data: datasets.InputDataset, placing: _Placing, config: Config) ->
         placed=data.carried(),
         splits=splits,
         labels=found.label_counts(weights),
-        extra_inputs=(data.record_path, *_list_files(config.lists)),
+        extra_inputs=(data.record_path, *_list_files(config.lists), *_kept_files(config.keep)),
         media_root=data.media_root,
         n_rejected_rows=data.dataset.totals.rejected_rows,
-        extra=data.dataset.extra,
+        extra={**data.dataset.extra, **({"statistics": measured} if measured else {})},
     )
 
 
+def _kept_files(keep: str | None) -> list[str]:
+    return [] if keep is None else [str(_record_of(keep))]
+
+
+def _record_of(path: str) -> Path:
+    return datasets.folder_of(path).absolute() / "dataset.json"
+
+
+def _kept(config: Config) -> dict[str, str]:
+    """Give the groups of an earlier split, and where they were."""
+    if config.keep is None:
+        return {}
+    placed: dict[str, str] = {}
+    for record in datasets.load(config.keep).records:
+        group = field_value(record, config.by)
+        if group is None or record.split is None:
+            continue
+        if placed.setdefault(group, record.split) != record.split:
+            raise UsageError(
+                f"{config.by} {group!r} is in {placed[group]!r} and {record.split!r}",
+                where=config.keep,
+            )
+    if not placed:
+        raise UsageError(f"has no split by {config.by}", where=config.keep)
+    return placed
+
+
+def _of_layout(records: tuple[Record, ...]) -> _Placing:
+    """Take the splits that the records name.
+
+    Raises
+    ------
+    UsageError
+        Some name none.
+    """
+    without = [record.id for record in records if record.split is None]
+    if without:
+        raise UsageError(
+            f"{len(without)} records name no split ({', '.join(without[:3])})",
+            where="--from-layout",
+            hint="convert --layout with lists or {split} gives them; or split by --by",
+        )
+    return _Placing(list(records))
+
+
 def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
+    if config.from_layout:
+        return _of_layout(records)
     if config.lists:
         placed = split.listed(_lists(config.lists))
         key = "id" if not {r.id for r in records}.isdisjoint(placed) else config.by
@@ -120,11 +191,13 @@ def _placed(records: tuple[Record, ...], config: Config) -> _Placing:
     groups = split.count_groups(records, by=config.by, stratify=config.stratify)
     if config.folds or config.leave_one_out:
         return _Placing(list(split.assign_folds(records, _folds(groups, config), by=config.by)))
-    ratios = split.parse_ratios(config.ratios)
+    ratios, keep = split.parse_ratios(config.ratios), _kept(config)
     if config.method == "hash":
-        placed = split.hashed(groups, ratios, seed=config.seed)
+        placed = split.hashed(groups, ratios, seed=config.seed) | {
+            group: old for group, old in keep.items() if group in groups
+        }
     else:
-        placed = split.balanced(groups, ratios, seed=config.seed)
+        placed = split.balanced(groups, ratios, seed=config.seed, keep=keep)
     near = split.closeness(groups, placed, ratios)
     return _Placing(list(split.assign(records, placed, by=config.by)), dict(near))
 
