@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -193,6 +194,7 @@ def test_sound_of_trials_is_rows_and_exported_as_files(aligned, tmp_path):
     text = (tmp_path / "nemo/manifest.json").read_text().splitlines()
     lines = [json.loads(line) for line in text]
     assert [line["duration"] for line in lines] == [0.75, 0.125]
+    assert [line["text"] for line in lines] == ["one", "two"]
     sound, _ = soundfile.read(tmp_path / "a.wav", dtype="float32")
     for line, begin in zip(lines, (4000, 16_000), strict=True):
         found, rate_hz = soundfile.read(tmp_path / "nemo" / line["audio_filepath"], dtype="float32")
@@ -209,6 +211,31 @@ def test_each_utterance_of_a_data_set_is_one_record(sample, tmp_path):
     for record in records:
         assert set(record.streams) == {"audio", "video"}
         assert record.streams["audio"].n_rows == pytest.approx(16_000 * record.duration_s, abs=1)
+
+
+def test_utterance_keeps_its_text_and_no_window_does(sample, tmp_path):
+    source = sample / "cmlr/converted"
+    run_align(source, output=tmp_path / "out", window="record", **SERIAL)
+    run_align(source, output=tmp_path / "cut", window="1", **SERIAL)
+    texts = {record.id: record.text for record in read_manifest(source / "manifest.jsonl")}
+    for record in read_manifest(tmp_path / "out/manifest.jsonl"):
+        assert record.text == texts[record.session]
+        assert record.text
+    assert {record.text for record in read_manifest(tmp_path / "cut/manifest.jsonl")} == {None}
+
+
+def test_words_of_an_utterance_count_from_its_record(tmp_path):
+    folder = tmp_path / "lrs/main/s"
+    raw.talkie(folder / "00001.mkv", range(0, 3000, 40), (), sound_from_s=Fraction(1, 2), sound_s=2)
+    (folder / "00001.mkv").rename(folder / "00001.mp4")
+    words = "WORD START END ASDSCORE\nONE 0.75 1.0 9\nTWO 1.0 1.5 9\n"
+    (folder / "00001.txt").write_text("Text:  ONE TWO\nConf:  4\n\n" + words)
+    run_convert(tmp_path / "lrs", output=tmp_path / "c", layout="lrs", **SERIAL)
+    run_align(tmp_path / "c", output=tmp_path / "out", window="record", **SERIAL)
+    (record,) = read_manifest(tmp_path / "out/manifest.jsonl")
+    assert record.text == "ONE TWO"
+    assert record.duration_s == pytest.approx(2, abs=0.05)  # all have begun at 0.5 s
+    assert record.words == (("ONE", 0.25, 0.5), ("TWO", 0.5, 1.0))
 
 
 def test_records_of_many_sessions_are_the_same_for_any_number_of_workers(sample, tmp_path):

@@ -62,6 +62,19 @@ class Laying:
         spans_ns[:, 0] -= round(self.over.wish.baseline_s * NS_PER_S)
         return align.merged(spans_ns)
 
+    def file_begin_s(self, chosen: Sequence[Modality]) -> dict[str, float]:
+        """Say when the file of a whole recording begins, after the begin of its record.
+
+        It is that of its video, else of its sound, else of the first stream; of windows and trials
+        nothing is said.
+        """
+        if self.over is not None or isinstance(self.plan, align.WindowPlan):
+            return {}
+        rank = {"video": 0, "audio": 1}
+        main = min(chosen, key=lambda modality: rank.get(modality.repaired.kind, 2)).clocked
+        begin_ns = main.on_session(np.array([main.opened.shift_ns]))[0]
+        return {"file_begin_s": (int(begin_ns) - self.plan.origin_ns) / NS_PER_S}
+
     def told(self, windows: WindowList) -> Told | None:
         """Say what became of the trials, given the windows that stayed."""
         if self.over is None:

@@ -87,7 +87,8 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
         "origin_ns": plan.origin_ns if is_absolute else None,
         "clock": _clock_name(chosen, wish),
         "event_s": event_s,
-        "windows": windows.value(plan, moved) | ({"trials": told.columns()} if told else {}),
+        "windows": windows.value(plan, moved)
+        | ({"trials": told.columns()} if told else laid.file_begin_s(chosen)),
         "notes": [
             *(*notes, *_as_they_came(chosen), *_unproved(chosen)),
             *(_cut_off(item.id, chosen, laid) if wish.cover == "intersection" else ()),

@@ -248,15 +248,16 @@ class Told:
         return {
             "of": plan.trial[self.kept].tolist(),
             "is_baseline": plan.is_baseline[self.kept].tolist(),
-            "each": [
-                {
-                    "fields": dict(self.trials.fields[k]),
-                    "labels": dict(self.trials.labels[k]),
-                    "onset_s": self._onset_s(k),
-                }
-                for k in self.trials.usable.tolist()
-            ],
+            "each": [self._each(k) for k in self.trials.usable.tolist()],
         }
+
+    def _each(self, k: int) -> dict[str, Any]:
+        """Give what the records of a trial have in common; a whole one has its text."""
+        labels, spoken = dict(self.trials.labels[k]), {}
+        if isinstance(self.laid.plan, align.RaggedPlan) and isinstance(labels.get("text"), str):
+            spoken = {"text": labels.pop("text")}
+        fields = dict(self.trials.fields[k])
+        return {"fields": fields, "labels": labels, "onset_s": self._onset_s(k), **spoken}
 
     def _onset_s(self, k: int) -> float:
         return (int(self.trials.begins_ns[k]) - self.laid.plan.origin_ns) / NS_PER_S

@@ -136,7 +136,24 @@ def records(
             bound_s={name: bounds[i] for name, bounds in windows["bound_s"].items()},
             extra=template.extra | _events(windows["events"], i),
         )
+        if "file_begin_s" in windows:
+            record = _spoken(record, template, windows["file_begin_s"])
         yield record if trials is None else _of_trial(record, trials, i)
+
+
+def _spoken(record: Record, template: Record, file_begin_s: float) -> Record:
+    """Give the record of a whole recording what is said in it; words count from its file's begin.
+
+    Parameters
+    ----------
+    file_begin_s : float [s]
+        When that is, after the begin of the record.
+    """
+    words = template.words and tuple(
+        (word, round(begin_s + file_begin_s, 6), round(end_s + file_begin_s, 6))
+        for word, begin_s, end_s in template.words
+    )
+    return msgspec.structs.replace(record, text=template.text, words=words)
 
 
 def _of_trial(record: Record, trials: Mapping[str, Any], i: int) -> Record:
@@ -149,6 +166,7 @@ def _of_trial(record: Record, trials: Mapping[str, Any], i: int) -> Record:
         record,
         labels=labels,
         label=labels.get("label", record.label),
+        text=trial.get("text") if phase == TRIAL else None,
         extra={**record.extra, **fields},
     )
 
