@@ -67,14 +67,17 @@ def test_columns_are_streams_settings_and_fields(tmp_path):
 
 
 def test_path_with_marks_in_its_name_is_taken_whole(tmp_path):
-    for name in ("a#1.tsv", "a;b.tsv", "c.tsv"):
+    for name in ("a#1.tsv", "a;b.tsv", "c.tsv", "a#2;b.tsv"):
         write_stream(tmp_path / "raw" / name, 0, 3)
-    found = table.read(study(tmp_path, "session x\n1 a#1.tsv\n2 a;b.tsv\n3 c.tsv#x\n"))
+    found = table.read(
+        study(tmp_path, "session x\n1 a#1.tsv\n2 a;b.tsv\n3 c.tsv#x\n4 a#2;b.tsv#x\n")
+    )
     raw = tmp_path / "raw"
     assert [row.streams[0].sources for row in found.rows] == [
         (Source(str(raw / "a#1.tsv")),),
         (Source(str(raw / "a;b.tsv")),),
         (Source(str(raw / "c.tsv"), "x"),),
+        (Source(str(raw / "a#2;b.tsv"), "x"),),
     ]
 
 
@@ -209,6 +212,82 @@ def test_events_of_relative_parts_stand_where_their_parts_begin(tmp_path, origin
     assert seconds == [3.5, 4.1, 7.0, 11.2, 14.7, 15.1]
     assert info.time.absolute == (origin == "absolute")
     assert info.time.start_ns == first_ns
+
+
+def through_both(tmp_path, path, **options):
+    """Align the raw files of a table, and the data set made of them."""
+    run_align(sessions=path, output=tmp_path / "raw_way", engine="serial", **options)
+    run_convert(sessions=path, output=tmp_path / "data", engine="serial")
+    run_align(tmp_path / "data", output=tmp_path / "set_way", engine="serial", **options)
+    return tmp_path / "raw_way", tmp_path / "set_way"
+
+
+def same_bytes(folders, names):
+    first, second = folders
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_order_of_parts_is_that_of_the_cell_not_of_their_names(tmp_path):
+    write_stream(tmp_path / "raw/z.tsv", 0, 50)
+    write_stream(tmp_path / "raw/a.tsv", 7, 50, first=50)
+    found = through_both(tmp_path, study(tmp_path, "session x\n1 z.tsv;a.tsv\n"))
+    same_bytes(found, ["manifest.jsonl", "x/shard-00000.npy", "sync/1.json"])
+    assert [one["valid"]["x"] for one in records(found[0])] == [1.0] * 5 + [0.0] * 2 + [1.0] * 5
+
+
+def test_sessions_come_in_order_of_their_names(tmp_path):
+    write_stream(tmp_path / "raw/a.tsv", 0, 50)
+    write_stream(tmp_path / "raw/b.tsv", 0, 50, first=50)
+    found = through_both(tmp_path, study(tmp_path, "session x\ns2 a.tsv\ns1 b.tsv\n"))
+    same_bytes(found, ["manifest.jsonl", "x/shard-00000.npy", "x/shard-00001.npy"])
+
+
+@pytest.mark.parametrize("way", ["raw_way", "set_way"])
+def test_columns_of_parts_are_matched_by_name(tmp_path, way):
+    for name, begin, columns, row in (("a", 0, "p q", "1 2"), ("b", 10, "q r p", "2 3 1")):
+        rows = "".join(f"{T0 + begin + k / 10:.1f} {row}\n" for k in range(50))
+        path = tmp_path / f"raw/{name}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"t_s {columns}\n{rows}".replace(" ", "\t"), encoding="utf-8")
+    through_both(tmp_path, study(tmp_path, "session x\n1 a.tsv;b.tsv\n"))
+    data = mmprep.open_dataset(tmp_path / way, fill="nan")
+    for k, expected in ((0, [1, 2, np.nan]), (14, [1, 2, 3])):
+        np.testing.assert_allclose(data[k]["x"][4], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["raw_way", "set_way"])
+def test_events_of_parts_with_other_columns_and_types_are_one_table(tmp_path, way):
+    write_stream(tmp_path / "raw/x.tsv", 0, 50)
+    (tmp_path / "raw/a.tsv").write_text(f"t_s\tkey\tn\n{T0}.5\ta\t1\n{T0 + 1}.5\tb\t2\n")
+    (tmp_path / "raw/b.tsv").write_text(
+        f"t_s\tn\tkey\tmore\n{T0 + 2}.5\tx\ta\tq\n{T0 + 3}.5\t3\t7\tq\n"
+    )
+    through_both(tmp_path, study(tmp_path, "session x e\n1 x.tsv a.tsv;b.tsv\n"))
+    stamps, columns, _ = read_rows(tmp_path / way / "tables/e/1.parquet", None)
+    assert ((stamps - T0 * 10**9) / 1e9).tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert columns.to_pydict() == {
+        "key": ["a", "b", "a", "7"],
+        "n": ["1", "2", "x", "3"],
+        "more": [None, None, "q", "q"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("b.tsv;a.tsv", "x: part 2 begins before part 1"),
+        ("a.tsv;", "study.tsv:2: x: a part is empty"),
+        ("a.tsv;a.tsv", "study.tsv:2: x: a part stands there twice"),
+    ],
+)
+def test_parts_that_are_none_are_refused(tmp_path, mmprep, cell, message):
+    write_stream(tmp_path / "raw/a.tsv", 0, 50)
+    write_stream(tmp_path / "raw/b.tsv", 7, 50)
+    path = study(tmp_path, f"session x\n1 {cell}\n")
+    ran = mmprep("align", "--sessions", path, "-o", tmp_path / "out", "--engine", "serial")
+    assert ran.code == 3
+    assert message in ran.err
 
 
 def test_stream_without_a_rate_becomes_a_table_in_both_ways(tmp_path):

@@ -26,6 +26,7 @@ import numpy as np
 from mmprep import align, files, tables
 from mmprep.errors import DataError
 from mmprep.signals import Stream
+from mmprep.sources.base import Claim
 from mmprep.steps.intake.claims import TABLE_READERS
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
@@ -222,25 +223,49 @@ def pieces(spec: StreamSpec, folder: Path) -> Iterator[Pieces]:
         yield [(Path(path), rows) for path, rows in ((spec.path, spec.rows), *spec.more)]
         return
     with TemporaryDirectory(dir=folder) as made:
-        found: Pieces = []
-        for path in (spec.path, *(path for path, _ in spec.more)):
-            target = tables.Target(Path(made, f"{len(found)}.parquet"), spec.name)
-            _convert(spec, Path(path), target)
-            found.append((target.path, None))
-        yield found
+        yield _converted(spec, Path(made))
 
 
-def _convert(spec: StreamSpec, path: Path, target: tables.Target) -> None:
-    """Write a stream of a raw file as a table, widening its schema until all values fit."""
-    reader = TABLE_READERS[spec.form]
-    claim = rawparts.claim_of(spec.form, path)
-    options = rawparts.options_of(spec)
-    own = rawparts.own_name(spec.form, path, spec.part, options)
-    schema = reader.probe(claim, path.parent, options)[own]
+def _converted(spec: StreamSpec, folder: Path) -> Pieces:
+    """Write a raw stream as tables, widening their one schema until all values fit."""
+    found = [_RawFile.of(spec, path) for path in (spec.path, *(path for path, _ in spec.more))]
+    schema = tables.merge_schemas(one.schema for one in found)
     while True:
         try:
-            reader.write(claim, path.parent, own, schema, target, options=options)
+            return [
+                (one.write(schema, spec, folder / f"{k}.parquet"), None)
+                for k, one in enumerate(found)
+            ]
         except tables.Widen as wanted:
             schema = schema.widened(wanted)
-        else:
-            return
+
+
+@dataclass(frozen=True, slots=True)
+class _RawFile:
+    """A file of a stream, as its reader sees it."""
+
+    path: Path
+    claim: Claim
+    own: str
+    schema: tables.TableSchema
+
+    @classmethod
+    def of(cls, spec: StreamSpec, path: str) -> _RawFile:
+        options, whole = rawparts.options_of(spec), Path(path)
+        claim = rawparts.claim_of(spec.form, whole)
+        own = rawparts.own_name(spec.form, whole, spec.part, options)
+        schema = TABLE_READERS[spec.form].probe(claim, whole.parent, options)[own]
+        return cls(whole, claim, own, schema)
+
+    def write(self, schema: tables.TableSchema, spec: StreamSpec, path: Path) -> Path:
+        """Write it as a table.
+
+        Raises
+        ------
+        Widen
+            Its values do not fit.
+        """
+        options, target = rawparts.options_of(spec), tables.Target(path, spec.name)
+        write = TABLE_READERS[spec.form].write
+        write(self.claim, self.path.parent, self.own, schema, target, options=options)
+        return path

@@ -43,8 +43,9 @@ class Plan:
         if names.path is None:
             return self
         names.check((record.subject, record.session) for record in self.templates.values())
-        items = tuple(replace(item, id=names.text(item.id)) for item in self.items)
-        old = {new.id: item.id for new, item in zip(items, self.items, strict=True)}
+        known = [(replace(item, id=names.text(item.id)), item.id) for item in self.items]
+        items = tuple(item for item, _ in sorted(known, key=lambda one: one[0].id))
+        old = {item.id: own for item, own in known}
         if len(old) < len(items):
             raise UsageError("two sessions get one name", where=names.path)
         return replace(self, items=items, old=old)

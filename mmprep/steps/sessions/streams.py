@@ -308,10 +308,37 @@ def _from_table(spec: StreamSpec, store: Store) -> Opened:
     return Opened(spec, _kept(stream, spec), track=spec.track, texts=texts)
 
 
-def _blocks(stream: Stream) -> Iterator[Stream]:
-    """Part what was read, so that no more than a block is in memory."""
+def _blocks(stream: Stream, channels: tuple[str, ...]) -> Iterator[Stream]:
+    """Part what was read, so that no more than a block is in memory; what it lacks is missing."""
+    places = [channels.index(name) for name in stream.channels]
+    units = {**dict.fromkeys(channels), **dict(zip(stream.channels, stream.units, strict=True))}
     for part in pieces(max(stream.n_samples, 1)):
-        yield replace(stream, stamps_ns=stream.stamps_ns[part], data=stream.data[part])
+        block = replace(stream, stamps_ns=stream.stamps_ns[part], data=stream.data[part])
+        if stream.channels != channels:
+            values = np.full((block.n_samples, len(channels)), np.nan)
+            values[:, places] = block.values
+            block = replace(block, data=values, channels=channels, units=tuple(units.values()))
+        yield block
+
+
+def _of_parts(spec: StreamSpec, found: Sequence[Stream], store: Store) -> Stream:
+    """Join the parts of a raw stream; columns that not all of them have are missing in the others.
+
+    Raises
+    ------
+    DataError
+        Their begins are not known, or not in order of time.
+    """
+    channels = tuple(dict.fromkeys(name for one in found for name in one.channels))
+    joined = tables.join_streams(_in_turn(spec, (_blocks(one, channels) for one in found)), store)
+    units = {name: unit for one in reversed(found) for name, unit in _units(one)}
+    texts = tuple(dict.fromkeys(name for one in found for name in one.texts))
+    notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
+    return replace(joined, units=tuple(map(units.get, channels)), texts=texts, notes=notes)
+
+
+def _units(stream: Stream) -> Iterator[tuple[str, str | None]]:
+    return zip(stream.channels, stream.units, strict=True)
 
 
 def _in_turn(spec: StreamSpec, parts: Iterable[Iterable[Stream]]) -> Iterator[Stream]:
@@ -320,27 +347,47 @@ def _in_turn(spec: StreamSpec, parts: Iterable[Iterable[Stream]]) -> Iterator[St
     Raises
     ------
     DataError
-        Nothing says when a part begins.
+        Nothing says when a part begins; it begins before the one before it.
     """
-    starts = [spec.start_ns, *spec.starts_ns] if spec.starts_ns else []
+    if not spec.starts_ns:
+        yield from (block for blocks in parts for block in blocks)
+        return
+    starts, before_ns = [spec.start_ns, *spec.starts_ns], None
     for k, blocks in enumerate(parts):
-        shift_ns: int | None = None
-        for block in blocks:
-            known = block.stamps_ns != tables.NULL_STAMP_NS
-            if not starts or block.absolute or not known.any():
-                yield block
-                continue
-            start_ns = starts[k]
-            if start_ns is None:
-                raise DataError(
-                    f"nothing says when part {k + 1} begins",
-                    where=spec.name,
-                    hint=f"{spec.name}.start in the table of sessions: one time a part",
-                )
-            if shift_ns is None:
-                shift_ns = _from_start(block, start_ns, int(block.stamps_ns[known][0]))
-            moved = np.where(known, block.stamps_ns + shift_ns, block.stamps_ns)
-            yield replace(block, stamps_ns=moved, absolute=True)
+        begin_ns = None
+        for block in _placed(spec, blocks, starts[k], k + 1):
+            if begin_ns is None and (block.stamps_ns != tables.NULL_STAMP_NS).any():
+                begin_ns = _first_ns(block.stamps_ns)
+                if before_ns is not None and begin_ns < before_ns:
+                    raise DataError(
+                        f"part {k + 1} begins before part {k}",
+                        where=spec.name,
+                        hint="the parts of a stream stand in order of time: first.tsv;later.tsv",
+                    )
+            yield block
+        before_ns = begin_ns if begin_ns is not None else before_ns
+
+
+def _placed(
+    spec: StreamSpec, blocks: Iterable[Stream], start_ns: int | None, number: int
+) -> Iterator[Stream]:
+    """Let a part whose times count from a moment of its own begin when that is said to be."""
+    shift_ns: int | None = None
+    for block in blocks:
+        known = block.stamps_ns != tables.NULL_STAMP_NS
+        if block.absolute or not known.any():
+            yield block
+            continue
+        if start_ns is None:
+            raise DataError(
+                f"nothing says when part {number} begins",
+                where=spec.name,
+                hint=f"{spec.name}.start in the table of sessions: one time a part",
+            )
+        if shift_ns is None:
+            shift_ns = _from_start(block, start_ns, int(block.stamps_ns[known][0]))
+        moved = np.where(known, block.stamps_ns + shift_ns, block.stamps_ns)
+        yield replace(block, stamps_ns=moved, absolute=True)
 
 
 def _as_frames(stream: Stream) -> Stream:
@@ -364,12 +411,8 @@ def _from_raw(spec: StreamSpec, store: Store) -> Opened:
     read = TABLE_READERS[spec.form].read_stream
     options = rawparts.options_of(spec)
     paths = [spec.path, *(path for path, _ in spec.more)]
-    parts = (read(Path(path), options, spec.name, store=store, **chosen) for path in paths)
-    stream = (
-        next(parts)
-        if not spec.more
-        else tables.join_streams(_in_turn(spec, map(_blocks, parts)), store)
-    )
+    found = [read(Path(path), options, spec.name, store=store, **chosen) for path in paths]
+    stream = found[0] if len(found) == 1 else _of_parts(spec, found, store)
     texts = stream.texts
     if spec.kind == "video":
         stream = _as_frames(stream)

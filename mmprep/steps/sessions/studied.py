@@ -33,7 +33,7 @@ def plan(config: Config, options: RunOptions) -> Plan:
     known = table.read(config.sessions or "")
     root = Path(config.root) if config.root else None
     inputs = expand(known.files, root=root, output=options.output)
-    rows = [row for row in known.rows if row.streams]
+    rows = sorted((row for row in known.rows if row.streams), key=lambda row: row.session)
     specs = {row.session: _specs(row, inputs, config) for row in rows}
     items = tuple(
         named.session_item(name, one, inputs.root, is_named=False) for name, one in specs.items()

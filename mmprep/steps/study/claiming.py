@@ -70,7 +70,7 @@ def claimed(study: Study, inputs: Inputs, options: TextOptions) -> tuple[Claimed
     """
     looked: dict[str, tuple[Claimed, ...]] = {}
     found = [one for row in study.rows for one in _of_row(row, inputs, options, looked)]
-    return tuple(sorted(found, key=lambda one: (one.id, one.name, one.piece or 0)))
+    return tuple(sorted(found, key=lambda one: (one.id, one.piece or 0, one.name)))
 
 
 def _of_row(
@@ -123,6 +123,7 @@ def _taken(
                 f"{one.given.name!r} and {doubled.given.name!r} are both {own!r} of"
                 f" {Path(one.source.path).name}",
                 where=one.given.where,
+                hint="one column a stream; a copy, or a link, of the file may have another name",
             )
     for number, streams in chosen.items():
         named = {own: one.given.name for own, one in streams.items()}

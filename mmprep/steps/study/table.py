@@ -237,9 +237,10 @@ def _check_fields(sheet: _Sheet, fields: Sequence[str]) -> None:
 
 def _parted(folder: Path, cell: str) -> list[tuple[str, str | None]]:
     """Part a cell into files and streams; a path with `;` or `#` in it counts as a whole."""
-    whole = files.exists(folder / cell)
+    named = cell.rpartition("#")[0]
+    is_one = files.exists(folder / cell) or (named and files.exists(folder / named))
     found: list[tuple[str, str | None]] = []
-    for text in [cell] if whole else [text.strip() for text in cell.split(";")]:
+    for text in [cell] if is_one else [text.strip() for text in cell.split(";")]:
         path, _, part = (text, "", "") if files.exists(folder / text) else text.rpartition("#")
         found.append((path, part) if path else (text, None))
     return [(path, part or None) for path, part in found]
@@ -312,6 +313,7 @@ def _given(sheet: _Sheet, line: int, cells: Mapping[str, str], name: str) -> Giv
         Source(_existing(sheet, line, name, path), part)
         for path, part in _parted(sheet.folder, cells[name])
     ]
+    _check_parts(sheet, line, name, sources)
     starts = tuple(text.strip() for text in (settings["start"] or "").split(";") if text.strip())
     if starts and len(starts) != len(sources):
         raise DataError(
@@ -333,6 +335,17 @@ def _given(sheet: _Sheet, line: int, cells: Mapping[str, str], name: str) -> Giv
         _events(sheet, line, name, settings["events"], cells) if settings["events"] else None,
         f"{sheet.path}:{line}",
     )
+
+
+def _check_parts(sheet: _Sheet, line: int, name: str, sources: Sequence[Source]) -> None:
+    """Refuse a part that is empty, and one that stands twice."""
+    twice = len(set(sources)) < len(sources)
+    if twice or (len(sources) > 1 and Source(str(sheet.folder)) in sources):
+        raise DataError(
+            "a part stands there twice" if twice else "a part is empty",
+            where=sheet.where(line, name),
+            hint="each part once, in order of time, with ; between them: a.tsv;b.tsv",
+        )
 
 
 def _events(sheet: _Sheet, line: int, name: str, text: str, cells: Mapping[str, str]) -> Events:
