@@ -13,6 +13,7 @@ from mmprep.errors import CheckError
 
 FORMATS = {
     "hf": "a folder for HF datasets",
+    "kaldi": "data folders with features",
     "lhotse": "cuts with arrays of all streams",
     "nemo": "a manifest of the sound",
     "parquet": "a row a record",

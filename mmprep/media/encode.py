@@ -2,8 +2,8 @@
 
 Rules
 -----
-- wav holds float32 as it is, int16 as it is; flac holds 16 bits (int16 as it is, else
-  rint(x * 32768), clipped).
+- wav holds float32 as it is, int16 as it is; flac (and a wav that is asked to) holds 16 bits: int16
+  as it is, else rint(x * 32768), clipped.
 - Nothing in the file tells when or by whom it was written.
 """
 
@@ -20,12 +20,16 @@ from mmprep import files
 _SUBTYPES = {(".wav", "f"): "FLOAT", (".wav", "i"): "PCM_16"}
 
 
-def write_audio(path: Path, samples: NDArray[Any], rate_hz: int) -> None:
+def write_audio(
+    path: Path, samples: NDArray[Any], rate_hz: int, *, is_16_bit: bool = False
+) -> None:
     """Write samples as `.wav` or `.flac`.
 
     Parameters
     ----------
     samples : [shape=(n,) or (n, n_channels), float32 +-1 or int16]
+    is_16_bit : bool
+        Write 16 bits into a wav, too.
 
     Raises
     ------
@@ -34,7 +38,9 @@ def write_audio(path: Path, samples: NDArray[Any], rate_hz: int) -> None:
     """
     import soundfile
 
-    subtype = _SUBTYPES.get((path.suffix, samples.dtype.kind), "PCM_16")
+    subtype = "PCM_16"
+    if not is_16_bit:
+        subtype = _SUBTYPES.get((path.suffix, samples.dtype.kind), subtype)
     if subtype == "PCM_16" and samples.dtype.kind == "f":
         samples = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
     try:

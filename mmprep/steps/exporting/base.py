@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import UsageError
-from mmprep.manifest.model import Record, ShardEntry
+from mmprep.manifest.model import Record, ShardEntry, StreamRef
 from mmprep.shards import open_shard
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.running.tasks import Item, Task
@@ -70,6 +71,17 @@ class Export:
     def shards_by_path(self) -> dict[str, ShardEntry]:
         """What dataset.json says of each shard."""
         return self.data.dataset.shard_entries()
+
+    def rate_of(self, ref: StreamRef) -> Fraction:
+        """Give the rate of a stream in shards, 0 where it has none [Hz]."""
+        rate_hz = self.shards_by_path[ref.path].rate_hz
+        return Fraction(rate_hz) if rate_hz else Fraction(0)
+
+    def shape_of(self, record: Record, name: str) -> tuple[int, ...]:
+        """Give the shape of a record's values, time first."""
+        ref = record.streams[name]
+        row_shape = self.shards_by_path[ref.path].row_shape
+        return row_shape if is_window(self.data, name) else (ref.n_rows, *row_shape)
 
     def path_of(self, name: str) -> str:
         """Name a file of the export as it shall stand in a list; see `by_mode`."""

@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -28,7 +27,7 @@ from mmprep.exporters import lhotse
 from mmprep.exporters.lhotse import Array, Parts, Sound
 from mmprep.manifest.model import Record, StreamRef
 from mmprep.steps.exporting import samples, sound
-from mmprep.steps.exporting.base import Export, Plan, by_split, cell, in_tasks, is_window, values
+from mmprep.steps.exporting.base import Export, Plan, by_split, cell, in_tasks, values
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
 
@@ -52,7 +51,7 @@ def plan(export: Export) -> Plan:
             hint="mmprep align puts tables on a grid, mmprep mfcc makes features",
         )
     items = [_item(export, record) for record in records]
-    tasks = tuple(in_tasks(items, {"audio": export.audio}))
+    tasks = tuple(in_tasks(items, {"suffix": export.audio}))
     texts = partial(_texts, export, records)
     return Plan(texts, records, WORK, tasks, tuple(_notes(export, records)))
 
@@ -77,7 +76,7 @@ def _planned(export: Export, record: Record) -> Parts:
     """Give what a record will have, before its sound is looked at."""
     ref, found = record.streams.get("audio"), None
     if ref is not None and ref.shard is not None and _has_sound(export, record):
-        found = Sound("", round(_rate(export, ref)), _shape(export, record, "audio")[0])
+        found = Sound("", round(export.rate_of(ref)), export.shape_of(record, "audio")[0])
     return Parts(record, found, tuple(_arrays(export, record)))
 
 
@@ -89,37 +88,24 @@ def _streams(export: Export, record: Record) -> dict[str, StreamRef]:
     return {
         name: ref
         for name, ref in record.streams.items()
-        if name != "audio" and ref.shard is not None and ref.n_rows and _rate(export, ref)
+        if name != "audio" and ref.shard is not None and ref.n_rows and export.rate_of(ref)
     }
-
-
-def _rate(export: Export, ref: StreamRef) -> Fraction:
-    entry = export.shards_by_path[ref.path]
-    return Fraction(entry.rate_hz) if entry.rate_hz else Fraction(0)
 
 
 def _shape(export: Export, record: Record, name: str) -> tuple[int, ...]:
     """Give the shape of a record's array: features end where Lhotse ends to count."""
-    ref = record.streams[name]
-    row_shape = export.shards_by_path[ref.path].row_shape
-    n_rows, *others = row_shape if is_window(export.data, name) else (ref.n_rows, *row_shape)
+    n_rows, *others = export.shape_of(record, name)
     if name in lhotse.FEATURES:
-        n_rows = min(n_rows, lhotse.n_counted(_duration_s(export, record), _rate(export, ref)))
+        rate_hz = export.rate_of(record.streams[name])
+        n_rows = min(n_rows, lhotse.n_counted(sound.duration_s(export, record), rate_hz))
     return (n_rows, *others)
-
-
-def _duration_s(export: Export, record: Record) -> Fraction:
-    ref = record.streams.get("audio")
-    if ref is None or ref.shard is None or not _rate(export, ref):
-        return Fraction(str(record.duration_s))
-    return _shape(export, record, "audio")[0] / _rate(export, ref)
 
 
 def _arrays(export: Export, record: Record) -> Iterator[Array]:
     key = f"{names.escape(record.id)}.npy"
     begin_s = record.streams["audio"].offset_s or 0.0 if "audio" in record.streams else 0.0
     for name, ref in _streams(export, record).items():
-        shape, rate_hz = _shape(export, record, name), _rate(export, ref)
+        shape, rate_hz = _shape(export, record, name), export.rate_of(ref)
         is_feature = name in lhotse.FEATURES
         start_s = 0.0 if is_feature else round((ref.offset_s or 0.0) - begin_s, 9)
         yield Array(name, export.path_of(_folder(name)), key, shape, rate_hz, start_s)
@@ -192,11 +178,9 @@ def _write_arrays(folder: Path, one: Item) -> Iterator[str]:
 def _sound(job: Job, one: Item, own: list[str]) -> list[int]:
     """Give rate, samples and channels of a record's sound, which is written where asked for."""
     if one.spec["sound"] is not None:
-        name = sound.name_of(one.id, job.task.spec["audio"])
-        heard, rate_hz = sound.samples(one.spec["sound"]), round(one.spec["sound"]["rate_hz"])
-        (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        media.write_audio(job.folder / name, heard, rate_hz)
+        name, heard = sound.write_one(job, one.id, one.spec["sound"])
         own.append(name)
+        rate_hz = round(one.spec["sound"]["rate_hz"])
         return [rate_hz, len(heard), heard.shape[1] if heard.ndim > 1 else 1]
     return _measured(one.spec["source"]) if one.spec["source"] else []
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def has_sound(record: Record, audio: str) -> bool:
     return ref is not None and ref.shard is not None
 
 
+def duration_s(export: Export, record: Record) -> Fraction:
+    """Give the length of a record's sound in shards; without one, that of the record."""
+    ref = record.streams.get("audio")
+    if ref is None or ref.shard is None or not export.rate_of(ref):
+        return Fraction(str(record.duration_s))
+    return export.shape_of(record, "audio")[0] / export.rate_of(ref)
+
+
 # Files --------------------------------------------------------------------------------------------
 
 
@@ -91,12 +100,20 @@ def write(job: Job) -> dict[str, Any]:
     rows = []
     for one in job.items():
         with job.attempt(one, "encode"):
-            name = name_of(one.id, job.task.spec["suffix"])
-            path = job.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            media.write_audio(path, samples(one.spec), round(one.spec["rate_hz"]))
+            name, _ = write_one(job, one.id, one.spec)
             rows.append(FileNote.of(job.folder, name).row())
     return {"files": rows}
+
+
+def write_one(
+    job: Job, record_id: str, spec: Mapping[str, Any], *, is_16_bit: bool = False
+) -> tuple[str, NDArray[Any]]:
+    """Write the sound of a record as the task's `suffix` says; give its name and its samples."""
+    name, found = name_of(record_id, job.task.spec["suffix"]), samples(spec)
+    path = job.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    media.write_audio(path, found, round(spec["rate_hz"]), is_16_bit=is_16_bit)
+    return name, found
 
 
 def samples(spec: Mapping[str, Any]) -> NDArray[Any]:
