@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from mmprep import run_align, run_convert
 from mmprep.errors import UsageError
 from mmprep.media import read_frames
 from mmprep.steps.sessions import roioption
-from tests.raw import SQUARE, corner, square_film, square_picture
+from tests.raw import SQUARE, corner, film, square_film, square_picture
 
 SERIAL = {"engine": "serial"}
 
@@ -151,6 +152,20 @@ def test_mesh_in_shares_of_the_frame_is_cut_by_its_lips(tmp_path):
     assert fact["roi"]["kind"] == "landmarks"
 
 
+def test_landmarks_of_lrs_are_cut_by_the_mouth(tmp_path):
+    path = square_film(tmp_path / "00001.mkv", 25)
+    faces = [np.zeros((68, 2), np.int32) for _ in range(25)]
+    for k, face in enumerate(faces):
+        face[48:] = corner(k)
+        face[67] += SQUARE
+    content = [None if k == 10 else face for k, face in enumerate(faces)]
+    (tmp_path / "00001.pkl").write_bytes(pickle.dumps(content))
+    options = {"video": str(path), "roi": ["video={stem}.pkl,points=48-67"]}
+    video, valid, fact = aligned(tmp_path / "out", **options)
+    np.testing.assert_array_equal(video[10], np.full((16, 16, 3), (255, 40, 10)))
+    assert (valid.all(), fact["roi"]["n_interpolated"]) == (True, 1)
+
+
 def test_records_of_their_own_length_are_cut_too(tmp_path):
     path = square_film(tmp_path / "face.mkv")
     boxes(tmp_path / "face.csv", range(30))
@@ -174,6 +189,16 @@ def test_middle_is_cut_before_it_is_scaled(tmp_path):
     assert (fact["roi"]["kind"], fact["roi"]["size"]) == ("center", [40, 30])
 
 
+def test_middle_of_a_frame_that_never_came_is_masked(tmp_path):
+    stamps = [*range(0, 1000, 40), *range(2000, 3000, 40)]
+    options = {"video": str(film(tmp_path / "v.mp4", stamps))}
+    _, whole, _ = aligned(tmp_path / "whole", **options)
+    video, valid, _ = aligned(tmp_path / "out", **options, roi=["video=center:16x16"])
+    assert 0 < valid.sum() < valid.size
+    np.testing.assert_array_equal(valid, whole)
+    assert not video[~valid].any()
+
+
 # Blank clips --------------------------------------------------------------------------------------
 
 
@@ -191,6 +216,15 @@ def test_clips_of_one_colour_are_listed_and_said(tmp_path, mmprep):
         {"window": 0, "begin_s": 0.0, "end_s": 1.0, "what": "constant"},
         {"window": 2, "begin_s": 2.0, "end_s": 3.0, "what": "black"},
     ]
+
+
+@pytest.mark.parametrize(("window", "n_clips"), [("0.04", 300), ("record", 1)])
+def test_clips_are_numbered_through(tmp_path, window, n_clips):
+    path = film(tmp_path / "grey.mp4", range(0, 12_000, 40))
+    options = {"video": str(path), "roi": ["video=center:16x16"], "window": window}
+    _, _, fact = aligned(tmp_path / "out", **options)
+    found = [(one["window"], one["what"]) for one in fact["roi"]["blank"]]
+    assert found == [(k, "constant") for k in range(n_clips)]
 
 
 # Where tracks are found ---------------------------------------------------------------------------
@@ -225,6 +259,20 @@ def test_pattern_may_name_fields_and_folders(tmp_path):
     roi = ["cam=tracks/{subject}.csv"]
     run_align(tmp_path / "c", output=tmp_path / "out", frames="16x16", roi=roi, **SERIAL)
     assert all(row["cam.valid"].all() for row in mm.open_dataset(tmp_path / "out"))
+
+
+def test_pattern_holds_for_the_rows_of_a_table_of_sessions(tmp_path):
+    for name in "ab":
+        square_film(tmp_path / f"{name}/cam.mkv", 25)
+        boxes(tmp_path / f"{name}/cam.csv", range(25))
+    table = tmp_path / "sessions.tsv"
+    table.write_text("session\tsubject\tvideo\nA\tp\ta/cam.mkv\nB\tq\tb/cam.mkv\n")
+    options = {"frames": "16x16", "roi": ["video=cam.csv"]}
+    run_align(sessions=table, output=tmp_path / "out", **options, **SERIAL)
+    rows = list(mm.open_dataset(tmp_path / "out"))
+    assert len(rows) == 2
+    for row in rows:
+        np.testing.assert_array_equal(row["video"][9], np.full((16, 16, 3), (255, 40, 9)))
 
 
 def test_track_is_called_by_the_new_name_of_the_person(tmp_path):
