@@ -134,6 +134,12 @@ def load(folder: str | Path, ids: Collection[str] = ()) -> InputDataset:
     return InputDataset(path, dataset, records)
 
 
+def is_window(data: InputDataset, name: str) -> bool:
+    """Say whether a record's values are one row of their shard, not rows of their own."""
+    mask = data.dataset.modalities.get(f"{name}.valid")
+    return mask is not None and mask.row_shape != ()
+
+
 def without_audio(data: InputDataset) -> DataError:
     """Say that there is no stream `audio`, and which other sound there is."""
     kinds = data.dataset.modalities.items()

@@ -204,6 +204,12 @@ def _dataset_plan(data: datasets.InputDataset, shard_size: int, config: Config) 
     with_audio = [record for record in data.records if "audio" in record.streams]
     if not with_audio:
         raise datasets.without_audio(data)
+    if datasets.is_window(data, "audio"):
+        raise UsageError(
+            "its sound is cut into windows",
+            where=str(data.folder),
+            hint="mfcc comes before align; or align --window trial|record, which leaves it whole",
+        )
     check_rates(_record_rates(with_audio), config.rate)
     items = tuple(_shard_item(data, record) for record in with_audio)
     sizes = tuple(item.n_bytes // 4 for item in items)

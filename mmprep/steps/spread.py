@@ -89,7 +89,7 @@ def _blocks(
     """Give readings as (n, channels): of windows the channels are the last axis."""
     width = max(int(np.prod(data.shape[1:])), 1)
     step = max(BLOCK_VALUES // width, 1)
-    is_window = mask is not None
+    is_window = mask is not None and mask.ndim > 1  # rows of samples have a mask of rows
     for begin, end in rows:
         for low in range(begin, end, step):
             high = min(low + step, end)

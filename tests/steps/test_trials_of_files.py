@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from mmprep import UsageError, open_dataset, run_align, run_convert, run_export
+from mmprep import (
+    UsageError,
+    open_dataset,
+    run_align,
+    run_convert,
+    run_export,
+    run_mfcc,
+    run_split,
+)
 from mmprep.manifest.codec import read_manifest
 from mmprep.steps.sessions import windowcut
 from tests import raw
@@ -248,3 +256,32 @@ def test_records_of_many_sessions_are_the_same_for_any_number_of_workers(sample,
     for row, record in zip(rows, read_manifest(tmp_path / "two/manifest.jsonl"), strict=True):
         assert row["id"] == record.id
         assert row["audio.length"] == record.streams["audio"].n_rows
+
+
+def test_features_are_those_of_whole_trials_and_never_of_windows(aligned, tmp_path):
+    raw.sound(tmp_path / "a.wav", n_samples=24_000)
+    (tmp_path / "trials.tsv").write_text("onset\tduration\n0.5\t0.75\n2\t0.5\n")
+    given = {"stream": (f"audio={tmp_path}/a.wav",), "trials": f"{tmp_path}/trials.tsv"}
+    aligned("whole", window="trial", **given)
+    run_mfcc(tmp_path / "whole", output=tmp_path / "features", **SERIAL)
+    records = list(read_manifest(tmp_path / "features/manifest.jsonl"))
+    assert [record.streams["mfcc"].n_rows for record in records] == [76, 51]
+    aligned("cut", window="0.25", **given)
+    with pytest.raises(UsageError, match="its sound is cut into windows"):
+        run_mfcc(tmp_path / "cut", output=tmp_path / "none", **SERIAL)
+
+
+def test_spread_of_whole_trials_is_that_of_each_channel(aligned, tmp_path):
+    rows = "".join(f"{k / 16}\t{k}\t{-2 * k}\n" for k in range(16 * 20))
+    (tmp_path / "x.tsv").write_text("time\ta\tb\n" + rows)
+    (tmp_path / "trials.tsv").write_text("onset\tduration\n0\t4\n4\t4\n8\t4\n")
+    aligned(
+        stream=(f"x={tmp_path}/x.tsv",),
+        trials=f"{tmp_path}/trials.tsv",
+        window="trial",
+        method=("x=nearest",),
+    )
+    ratios = "train=1"
+    run_split(tmp_path / "out", output=tmp_path / "split", by="trial", ratios=ratios, **SERIAL)
+    extra = json.loads((tmp_path / "split/dataset.json").read_text())
+    assert extra["statistics"]["x"]["mean"] == pytest.approx([95.5, -191])

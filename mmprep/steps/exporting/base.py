@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from mmprep.errors import UsageError
 from mmprep.manifest.model import Record, ShardEntry, StreamRef
 from mmprep.shards import open_shard
-from mmprep.steps.datasets import InputDataset
+from mmprep.steps.datasets import InputDataset, is_window
 from mmprep.steps.running.tasks import Item, Task
 
 RECORDS_A_TASK = 64
@@ -136,12 +136,6 @@ def by_split(records: Sequence[Record]) -> dict[str | None, list[Record]]:
 
 
 # The values of a record ---------------------------------------------------------------------------
-
-
-def is_window(data: InputDataset, name: str) -> bool:
-    """Say whether a record's values are one row of their shard, not rows of their own."""
-    mask = data.dataset.modalities.get(f"{name}.valid")
-    return mask is not None and mask.row_shape != ()
 
 
 def cell(data: InputDataset, record: Record, name: str) -> dict[str, Any]:

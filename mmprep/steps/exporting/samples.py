@@ -26,9 +26,9 @@ from mmprep.errors import DataError, UsageError
 from mmprep.exporters.base import Sample, Stream, escape, fields_of
 from mmprep.manifest.model import Record
 from mmprep.shards import ShardFiles
-from mmprep.steps.datasets import InputDataset
+from mmprep.steps.datasets import InputDataset, is_window
 from mmprep.steps.exporting import sound
-from mmprep.steps.exporting.base import Export, is_window
+from mmprep.steps.exporting.base import Export
 from mmprep.steps.running.tasks import DEFAULT_MEMORY_BYTES, Item, Job, Task
 
 UNSPLIT = "data"
