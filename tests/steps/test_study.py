@@ -14,6 +14,7 @@ from mmprep.errors import DataError, UsageError
 from mmprep.steps.study import table
 from mmprep.steps.study.table import Source
 from mmprep.tables.parquet import read_rows
+from tests.conftest import ROOT
 
 T0 = 1_700_000_000
 
@@ -340,3 +341,12 @@ def test_changed_table_is_converted_again(tmp_path):
     study(tmp_path, "session subject eeg\ns1 P09 a/eeg.tsv\n")
     run_convert(sessions=path, output=tmp_path / "out", engine="serial")
     assert [one["subject"] for one in records(tmp_path / "out")] == ["P09"]
+
+
+@pytest.mark.parametrize("run", [run_align, run_convert])
+def test_parts_of_a_video_are_refused_and_not_cut_short(tmp_path, run):
+    video = ROOT / "sample_data/amigos/P01/V01_video.mp4"
+    other = ROOT / "sample_data/amigos/P01/V02_video.mp4"
+    path = study(tmp_path, f"session face\n1 {video};{other}\n")
+    with pytest.raises(UsageError, match="'face' has parts"):
+        run(sessions=path, output=tmp_path / "out", engine="serial")

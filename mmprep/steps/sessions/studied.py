@@ -95,6 +95,7 @@ def _events(one: Given, given: Mapping[str, Given], inputs: Inputs) -> eventopti
 
 
 def _spec(given: Given, inputs: Inputs) -> StreamSpec:
+    claiming.check_parts(given, inputs)
     first, *later = [claiming.find(given, source, inputs) for source in given.sources]
     if any(other.part != first.part for other in later):
         raise UsageError(f"the parts of {given.name!r} are not one stream", where=given.where)

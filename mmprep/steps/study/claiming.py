@@ -183,6 +183,19 @@ def _own(one: _Wanted, claim: Claimed, known: tuple[str, ...], root: Path) -> st
     return pick(known if one.source.part is not None else main, one.source.part, where)
 
 
+def check_parts(given: Given, inputs: Inputs) -> None:
+    """Refuse parts that can't be read as one stream.
+
+    Raises
+    ------
+    UsageError
+        They are sound or video, or files whose clocks are their own.
+    """
+    for k, source in enumerate(given.sources if len(given.sources) > 1 else ()):
+        for claim in _claims_of(source.path, inputs):
+            _check_piece(claim, _Wanted(given, source, k))
+
+
 def _check_piece(claim: Claimed, one: _Wanted) -> None:
     """Refuse parts that no table can hold together."""
     if one.piece is None:
