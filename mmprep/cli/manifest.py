@@ -15,6 +15,7 @@ FORMATS = {
     "hf": "a folder for HF datasets",
     "kaldi": "data folders with features",
     "lhotse": "cuts with arrays of all streams",
+    "mds": "shards for MosaicML streaming",
     "nemo": "a manifest of the sound",
     "parquet": "a row a record",
     "webdataset": "tars of samples",

@@ -11,7 +11,8 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep.errors import DataError
+from mmprep.errors import DataError, UsageError
 from mmprep.manifest import codec
 from mmprep.manifest.model import Record
 
@@ -158,6 +159,54 @@ def fields_of(record: Record) -> dict[str, Any]:
         if ref.shard is not None
     }
     return found
+
+
+SCALARS = (
+    "id",
+    "session",
+    "subject",
+    "split",
+    "fold",
+    "begin_s",
+    "duration_s",
+    "text",
+    "source",
+    "label",
+)
+
+
+def scalars(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the plain values of a record's fields by column.
+
+    Returns
+    -------
+    dict
+        `SCALARS`, then `labels.<name>`, then `fields.<name>` for fields that others added.
+    """
+    known = {name: fields.get(name) for name in SCALARS}
+    labels = {f"labels.{name}": value for name, value in fields["labels"].items()}
+    others = {
+        f"fields.{name}": value
+        for name, value in fields.items()
+        if name not in Record.__struct_fields__ and not isinstance(value, dict | list)
+    }
+    return known | labels | others
+
+
+def check_names(columns: Iterable[str]) -> None:
+    """Refuse two columns of one name.
+
+    Raises
+    ------
+    UsageError
+        A stream has the name of another column.
+    """
+    twice = [name for name, n in Counter(columns).items() if n > 1]
+    if twice:
+        raise UsageError(
+            f"there are two columns {twice[0]!r}: a stream has the name of a field",
+            hint="convert again with another name for the stream, or export --to webdataset",
+        )
 
 
 def filled(stream: Stream, values: NDArray[Any] | None) -> NDArray[Any]:

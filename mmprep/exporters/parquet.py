@@ -2,9 +2,9 @@
 
 Rules
 -----
-- Columns: `COLUMNS`, then `labels.<name>` and `fields.<name>` for labels and other fields that are
-  plain values, then for each stream `<stream>` (flat, row-major), `<stream>.shape` and, where there
-  is a mask, `<stream>.valid`. A record that lacks a stream has null.
+- Columns: those of `base.scalars`, then for each stream `<stream>` (flat, row-major),
+  `<stream>.shape` and, where there is a mask, `<stream>.valid`. A record that lacks a stream has
+  null.
 - All files of an export have one schema, in types and in that all may be null: readers take it from
   the first file. There are no extension types and no nested ones but lists.
 - A field that is text here and a number there is text; whole numbers and others are `double`.
@@ -23,20 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from mmprep.exporters.base import Sample, Stream
-from mmprep.manifest.model import Record, label_name
+from mmprep.exporters.base import SCALARS, Sample, Stream, check_names, scalars
+from mmprep.manifest.model import label_name
 
-COLUMNS = {
-    "id": "string",
-    "session": "string",
-    "subject": "string",
-    "split": "string",
+KNOWN = dict.fromkeys(SCALARS, "string") | {
     "fold": "int64",
     "begin_s": "float64",
     "duration_s": "float64",
-    "text": "string",
-    "source": "string",
-    "label": "string",
 }
 GROUP_BYTES = 16 << 20
 GROUP_ROWS = 1000
@@ -50,18 +43,6 @@ _WORD = re.compile(r"\W")
 # Fields -------------------------------------------------------------------------------------------
 
 
-def scalars(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the plain values of a record's fields by column."""
-    labels = {f"labels.{name}": value for name, value in fields["labels"].items()}
-    known = {name: fields.get(name) for name in COLUMNS}
-    others = {
-        f"fields.{name}": value
-        for name, value in fields.items()
-        if name not in Record.__struct_fields__ and not isinstance(value, dict | list)
-    }
-    return known | labels | others
-
-
 def kinds_of(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Find the type of each column that holds plain values.
 
@@ -70,8 +51,7 @@ def kinds_of(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     records : iterable of dict
         Their fields, see `base.fields_of`.
     """
-    found: dict[str, set[str]] = {name: {kind} for name, kind in COLUMNS.items() if name != "label"}
-    found["label"] = set()
+    found = {name: set() if name == "label" else {kind} for name, kind in KNOWN.items()}
     for fields in records:
         for name, value in scalars(fields).items():
             kinds = found.setdefault(name, set())
@@ -80,7 +60,7 @@ def kinds_of(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {name: _common(kinds) for name, kinds in found.items()}
 
 
-_FIXED = frozenset(COLUMNS) - {"label"}
+_FIXED = frozenset(KNOWN) - {"label"}
 
 
 def _kind(value: Any) -> str:
@@ -98,13 +78,20 @@ def _common(kinds: set[str]) -> str:
 
 
 def schema_of(kinds: Mapping[str, str], streams: Sequence[Stream]) -> pa.Schema:
-    """Give the schema of all files."""
+    """Give the schema of all files.
+
+    Raises
+    ------
+    UsageError
+        A stream has the name of another column.
+    """
     fields = [pa.field(name, _TYPES[kind]) for name, kind in kinds.items()]
     for stream in streams:
         fields.append(pa.field(stream.name, pa.list_(pa.from_numpy_dtype(stream.dtype))))
         fields.append(pa.field(f"{stream.name}.shape", pa.list_(pa.int32())))
         if stream.is_masked:
             fields.append(pa.field(stream.mask_name, pa.list_(pa.bool_())))
+    check_names(field.name for field in fields)
     about = {stream.name: _about(stream) for stream in streams}
     return pa.schema(fields, {"mmprep": msgspec.json.encode({"streams": about})})
 

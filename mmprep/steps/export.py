@@ -33,7 +33,7 @@ from mmprep.steps.datasets import InputDataset
 from mmprep.steps.exporting.base import Export
 
 STEP = StepName("export", 2, "mmprep.json")
-FORMATS = ("hf", "kaldi", "lhotse", "nemo", "parquet", "webdataset")
+FORMATS = ("hf", "kaldi", "lhotse", "mds", "nemo", "parquet", "webdataset")
 
 
 @dataclass(frozen=True, slots=True)

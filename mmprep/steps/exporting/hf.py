@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from mmprep.exporters import parquet
-from mmprep.exporters.base import Sample, Stream, escape
+from mmprep.exporters.base import Sample, Stream, escape, scalars
 from mmprep.steps.exporting import samples
 from mmprep.steps.exporting.base import RECORDS_A_TASK, Export, Plan
 from mmprep.steps.exporting.parquet import tables
@@ -120,7 +120,7 @@ def _write(job: Job, sample: Sample) -> tuple[str, str]:
     name = f"{escape(sample.id)}.{suffix}"
     with samples.output(job, f"{job.task.spec['name']}/{name}") as file:
         file.write(samples.sound_file(job, sample, suffix))
-    row = {"file_name": name, **parquet.scalars(sample.fields)}
+    row = {"file_name": name, **scalars(sample.fields)}
     return name, msgspec.json.encode(row).decode()
 
 
