@@ -398,7 +398,7 @@ def _dejittered(
         skips=rounded_steps(device_ns).size > 0,
         max_move_s=max(max_move_s, 2 * period_s, 2 * step_s),
         resets=None if clocks[1] is device_ns else _steps_of(device_ns, clocks[1]),
-        drift_s=_drift_s(*clocks),
+        drift_s=_drift_s(*_as_around(placed, *clocks)),
         doubt=doubt and doubt.since(int(stamps_ns[0])),
     )
 
@@ -407,6 +407,24 @@ def _steps_of(stamps_ns: IntArray, less_ns: IntArray) -> IntArray:
     """Give the rows at which stamps less others change, [shape=(m,), int64]."""
     less = stamps_ns - less_ns
     return np.flatnonzero(less[1:] != less[:-1]) + 1
+
+
+def _as_around(
+    placed: order.Order, session_ns: IntArray, own_ns: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Give session and own times; where rows were moved back, as far apart as around them.
+
+    A map that is right for a recording is off by seconds for a stamp that is days away from it.
+    """
+    if not placed.n_shifted:
+        return session_ns, own_ns
+    is_moved = session_ns != placed.stamps_ns
+    rows, moved = np.flatnonzero(~is_moved), np.flatnonzero(is_moved)
+    ahead_ns = session_ns[rows] - own_ns[rows]
+    around = np.interp(moved, rows, (ahead_ns - ahead_ns[0]).astype(np.float64))
+    own_ns = own_ns.copy()
+    own_ns[moved] = placed.stamps_ns[moved] - ahead_ns[0] - np.rint(around).astype(np.int64)
+    return placed.stamps_ns, own_ns
 
 
 def _drift_s(session_ns: IntArray, own_ns: IntArray) -> FloatArray | None:

@@ -213,3 +213,16 @@ def test_whole_milliseconds_give_the_phase_by_their_beat(ppm, rate):
     off_s = np.abs(times_ns / 1e9 - true_s).reshape(-1, rate).max(axis=1)
     assert off_s.max() < 50e-6
     assert np.mean(off_s <= 3.5 * found.sigma_at_s(times_ns[::rate])) >= 0.99
+
+
+def test_block_that_is_days_off_on_a_clock_that_drifts_costs_nothing():
+    true_s = np.arange(20_000) / 128
+    own_ns = made.ns(true_s + np.random.default_rng(0).normal(0, 0.3e-3, true_s.size))
+    own_ns[5000:5064] += 200_000 * 10**9
+    session_ns = own_ns + (own_ns - own_ns[0]) * 12 // 100_000
+    stream = Stream("x", own_ns, np.zeros((true_s.size, 1)), nominal_rate_hz=Fraction(128))
+    found = align.repair(stream, session_ns)
+    assert (found.repairs.is_dejittered, found.repairs.n_shifted) == (True, 64)
+    wrong_s = (found.stamps_ns() - made.ns(true_s * 1.00012)) / 1e9
+    assert np.ptp(wrong_s) < 20e-6
+    assert np.abs(wrong_s - (own_ns[0] - made.ns(true_s[:1])) * 12e-5 / 1e9).max() < 30e-6
