@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mmprep import DataError, UsageError, open_dataset, run_align, run_convert
 from mmprep.manifest.codec import read_manifest
@@ -469,3 +471,49 @@ def test_table_of_sessions_names_the_trials_of_each(study, mmprep):
         ("s1", 2),
         ("s1", 3),
     ]
+
+
+# Whatever the trials
+
+EIGHTHS = st.integers(-24, 120).map(lambda n: n / 8)
+LISTED = st.lists(
+    st.tuples(EIGHTHS, st.integers(0, 40).map(lambda n: n / 8)), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=25)
+@given(LISTED, st.sampled_from(["0.5", "1", "trial"]), st.booleans(), st.sampled_from([None, "1"]))
+def test_no_record_crosses_an_edge_and_counts_add_up(memory_folder, listed, window, pads, baseline):
+    folder = memory_folder
+    rows = "".join(f"{k / 8}\t{k}\n" for k in range(8 * 12))
+    (folder / "x.tsv").write_text("time\tx\n" + rows)
+    lines = "".join(f"{onset}\t{length}\n" for onset, length in [*listed, (0, 1)])
+    (folder / "trials.tsv").write_text("onset\tduration\n" + lines)
+    run_align(
+        output=folder / "out",
+        stream=(f"x={folder}/x.tsv",),
+        trials=f"{folder}/trials.tsv",
+        window=window,
+        tail="pad" if pads and window != "trial" else None,
+        baseline=baseline,
+        engine="serial",
+        force=True,
+    )
+    told = trials_of(folder / "out")
+    once = sorted(dict.fromkeys([*listed, (0, 1)]), key=lambda span: span[0])
+    reasons = [one["reason"] for one in told["left_out"]]
+    assert told["rows"] == len(listed) + 1 == len(once) + told["duplicate"]
+    assert told["used"] + len(reasons) == told["trials"] == len(once)
+    assert reasons.count("zero_length") == sum(length == 0 for _, length in once)
+    counts = counts_of(folder / "out")
+    assert counts.pop("in") == sum(counts.values()) == 96
+    lasting = [span for span in once if span[1] > 0]
+    seen = set()
+    for record in read_manifest(folder / "out/manifest.jsonl"):
+        onset, length = lasting[record.extra["trial"] - 1]
+        is_trial = record.extra["phase"] == "trial"
+        edges = (onset, onset + length) if is_trial else (onset - 1, onset)
+        assert max(edges[0], 0) <= record.begin_s < record.end_s <= min(edges[1], 12)
+        assert record.extra["onset_s"] == onset
+        seen |= {record.extra["trial"]} if is_trial else set()
+    assert len(seen) == told["used"]
