@@ -32,7 +32,7 @@ from mmprep.steps.base import (
 from mmprep.steps.datasets import InputDataset
 from mmprep.steps.exporting.base import Export
 
-STEP = StepName("export", 2, "mmprep.json")
+STEP = StepName("export", 3, "mmprep.json")
 FORMATS = ("hf", "kaldi", "lhotse", "mds", "nemo", "parquet", "webdataset")
 
 

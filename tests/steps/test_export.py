@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from mmprep import DataError, UsageError, run_export, run_split
+from mmprep import DataError, UsageError, run_convert, run_export, run_split
 from mmprep.manifest.codec import read_manifest
 from tests import raw
 from tests.conftest import ROOT
@@ -123,3 +123,21 @@ def test_id_that_a_file_name_cannot_hold_is_escaped(mmprep, tmp_path):
     (line,) = _lines(tmp_path / "out/manifest.json")
     assert line["audio_filepath"] == "audio/s=201=2F=E8=AF=AD.wav"
     assert (tmp_path / "out" / line["audio_filepath"]).exists()
+
+
+def test_rate_of_a_source_is_its_own_though_the_shards_have_another(export, tmp_path):
+    raw.sound(tmp_path / "in/a.wav", rate_hz=8000)
+    run_convert(tmp_path / "in", output=tmp_path / "made", resample=16000, **SERIAL)
+    run_split(tmp_path / "made", output=tmp_path / "split", by="id", ratios="all=1", **SERIAL)
+    (line,) = export(tmp_path / "split", "all_manifest.json")
+    assert line["sampling_rate"] == 8000
+
+
+def test_item_that_failed_is_in_no_manifest(export, tmp_path):
+    raw.sound(tmp_path / "in/a.wav")
+    raw.sound(tmp_path / "in/b.wav")
+    run_convert(tmp_path / "in", output=tmp_path / "made", **SERIAL)
+    (tmp_path / "in/a.wav").write_bytes(b"no sound at all, though it is called so")
+    with pytest.raises(DataError, match="1 of 2 items failed"):
+        export(tmp_path / "made")
+    assert [line["id"] for line in export(tmp_path / "made", max_failures="1")] == ["b"]

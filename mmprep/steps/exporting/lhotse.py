@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from mmprep import media
 from mmprep.errors import DataError
 from mmprep.exporters import base as names
 from mmprep.exporters import lhotse
@@ -147,12 +146,9 @@ def _mask(export: Export, ref: StreamRef) -> dict[str, Any]:
 
 
 def _sound_spec(export: Export, record: Record) -> dict[str, Any]:
-    if export.audio != "reference":
-        return {"sound": dict(sound.item(export.data, record).spec)}
-    path = sound.file_of(export, record)
-    ref = record.streams.get("audio")
-    known = [ref.rate_hz, ref.n_rows] if ref is not None and ref.shard else None
-    return {"source": {"path": str(path), "n_bytes": path.stat().st_size, "known": known}}
+    if export.audio == "reference":
+        return {"source": sound.source_spec(export, record)}
+    return {"sound": dict(sound.item(export.data, record).spec)}
 
 
 def write(job: Job) -> dict[str, Any]:
@@ -182,20 +178,7 @@ def _sound(job: Job, one: Item, own: list[str]) -> list[int]:
         own.append(name)
         rate_hz = round(one.spec["sound"]["rate_hz"])
         return [rate_hz, len(heard), heard.shape[1] if heard.ndim > 1 else 1]
-    return _measured(one.spec["source"]) if one.spec["source"] else []
-
-
-def _measured(source: Mapping[str, Any]) -> list[int]:
-    info = media.audio_info(source["path"])
-    rate_hz, n_samples = source["known"] or (None, None)
-    n_samples = n_samples if rate_hz == info.rate_hz else info.n_declared
-    if n_samples is None:
-        raise DataError(
-            "its header does not say how long it is",
-            where=source["path"],
-            hint="--audio flac writes the sound of the shards",
-        )
-    return [info.rate_hz, n_samples, info.n_channels]
+    return sound.measured(one.spec["source"]) if one.spec["source"] else []
 
 
 # Manifests ----------------------------------------------------------------------------------------

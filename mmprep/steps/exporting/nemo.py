@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from mmprep.errors import UsageError
 from mmprep.exporters import nemo
@@ -26,16 +28,16 @@ def plan(export: Export) -> Plan:
     return Plan(partial(_texts, export, records), records, sound.WORK, tasks, notes)
 
 
-def _texts(export: Export, records: tuple[Record, ...], _values: object) -> dict[str, bytes]:
+def _texts(
+    export: Export, records: tuple[Record, ...], done: Sequence[Mapping[str, Any]]
+) -> dict[str, bytes]:
+    rates_hz = {key: rate for part in done for key, rate in part.get("rates_hz", {}).items()}
     found = {}
     for split, chosen in by_split(records).items():
         lines = (
-            nemo.line(
-                record,
-                sound.path_of(export, record),
-                sampling_rate=sound.rate_of(export, record),
-            )
+            nemo.line(record, sound.path_of(export, record), sampling_rate=rates_hz.get(record.id))
             for record in chosen
+            if record.id in rates_hz or not done
         )
         found[f"{split}_manifest.json" if split else "manifest.json"] = b"".join(nemo.encode(lines))
     return found

@@ -66,11 +66,20 @@ def duration_s(export: Export, record: Record) -> Fraction:
 
 
 def tasks(export: Export, records: Sequence[Record]) -> Iterator[Task]:
-    """Plan the files; none are written where sources are named."""
-    if export.audio == "reference":
-        return
-    items = [item(export.data, record) for record in records]
+    """Plan the files; where sources are named, a look at their headers."""
+    items = [
+        found for record in records if (found := _looked_at_or_written(export, record)) is not None
+    ]
     yield from in_tasks(items, {"suffix": export.audio})
+
+
+def _looked_at_or_written(export: Export, record: Record) -> Item | None:
+    if export.audio != "reference":
+        return item(export.data, record)
+    if export.path_mode.startswith("prefix="):  # they need not be here
+        return None
+    spec, folder = source_spec(export, record), str(export.data.folder)
+    return Item(record.id, (), 0, {"source": spec}, record.source or record.id, folder)
 
 
 def item(data: InputDataset, record: Record) -> Item:
@@ -96,13 +105,17 @@ def name_of(record_id: str, suffix: str) -> str:
 
 
 def write(job: Job) -> dict[str, Any]:
-    """Write the sound of a task's records as files."""
-    rows = []
+    """Write the sound of a task's records as files, or look at their sources; give the rates."""
+    rows, rates_hz = [], {}
     for one in job.items():
         with job.attempt(one, "encode"):
+            if source := one.spec.get("source"):
+                rates_hz[one.id] = measured(source)[0]
+                continue
             name, _ = write_one(job, one.id, one.spec)
             rows.append(FileNote.of(job.folder, name).row())
-    return {"files": rows}
+            rates_hz[one.id] = round(one.spec["rate_hz"])
+    return {"files": rows, "rates_hz": rates_hz}
 
 
 def write_one(
@@ -142,14 +155,6 @@ def path_of(export: Export, record: Record) -> str:
     return by_mode(source, path, export.path_mode, os.path.relpath(path, export.out))
 
 
-def rate_of(export: Export, record: Record) -> int | None:
-    """Give the rate of the file that `path_of` names; None where it is not known."""
-    ref = record.streams.get("audio")
-    rate_hz = round(ref.rate_hz) if ref is not None and ref.rate_hz else None
-    is_native = export.data.dataset.options.get("resample") is None
-    return rate_hz if is_native or export.audio != "reference" else None
-
-
 def _source(record: Record) -> str:
     where, hint = f"record {record.id!r}", "--audio flac writes the sound of the shards"
     if record.source is None or suffix_of(record.source) not in AUDIO_SUFFIXES:
@@ -183,3 +188,33 @@ def file_of(export: Export, record: Record) -> Path:
     if not path.is_file():
         raise DataError("is not there", where=str(path), hint="--media-root DIR names where it is")
     return path
+
+
+# Headers ------------------------------------------------------------------------------------------
+
+
+def source_spec(export: Export, record: Record) -> dict[str, Any]:
+    """Name the source of a record for `measured`, with what the shards tell of it."""
+    path, ref = file_of(export, record), record.streams.get("audio")
+    known = [ref.rate_hz, ref.n_rows] if ref is not None and ref.shard else None
+    return {"path": str(path), "n_bytes": path.stat().st_size, "known": known}
+
+
+def measured(source: Mapping[str, Any]) -> list[int]:
+    """Give rate, samples and channels of a source; its own, whatever was made of it.
+
+    Raises
+    ------
+    DataError
+        Nothing tells how long it is.
+    """
+    info = media.audio_info(source["path"])
+    rate_hz, n_samples = source["known"] or (None, None)
+    n_samples = n_samples if rate_hz == info.rate_hz else info.n_declared
+    if n_samples is None:
+        raise DataError(
+            "its header does not say how long it is",
+            where=source["path"],
+            hint="--audio flac writes the sound of the shards",
+        )
+    return [info.rate_hz, n_samples, info.n_channels]
