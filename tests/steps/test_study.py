@@ -96,6 +96,8 @@ def test_path_with_marks_in_its_name_is_taken_whole(tmp_path):
         ("session x x.latency_ms\n1 x.tsv 5ms\n", DataError, "x.latency_ms: '5ms' is no number"),
         ("session x x.start\n1 x.tsv 1;2\n", DataError, "x.start: 2 starts of 1 parts"),
         ("session x label\n1 x.tsv a\n", DataError, "column 'label' is a field of mmprep's own"),
+        ("session x events\n1 x.tsv a\n", DataError, "column 'events' is a field of mmprep's own"),
+        ("session x x.Start\n1 x.tsv 1\n", DataError, "'Start' is no setting of 'x'"),
         ("session x\n1 calm\n", DataError, "no cell names a file"),
         ("session x x.tz\n1  UTC\n", DataError, "x.tz: 'UTC' for a stream that the session does"),
     ],
@@ -242,6 +244,32 @@ def test_sessions_come_in_order_of_their_names(tmp_path):
     write_stream(tmp_path / "raw/b.tsv", 0, 50, first=50)
     found = through_both(tmp_path, study(tmp_path, "session x\ns2 a.tsv\ns1 b.tsv\n"))
     same_bytes(found, ["manifest.jsonl", "x/shard-00000.npy", "x/shard-00001.npy"])
+
+
+def test_clock_of_one_file_of_a_wristband_holds_for_all_both_ways(tmp_path):
+    folder = tmp_path / "raw/e4"
+    folder.mkdir(parents=True)
+    for name in ("EDA", "TEMP"):
+        rows = "".join(f"{k}.0\n" for k in range(160))
+        (folder / f"{name}.csv").write_text(f"{T0}.00\n4.000000\n{rows}")
+    log = "".join(f"{T0 + k},{T0 + k + 5}\n" for k in range(41))
+    (tmp_path / "raw/eda.log").write_text(f"device,reference\n{log}")
+    path = study(tmp_path, "session eda eda.clock temp\n1 e4#EDA eda.log e4#TEMP\n")
+    found = through_both(tmp_path, path)
+    same_bytes(found, ["manifest.jsonl", "sync/1.json", "temp/shard-00000.npy"])
+    origin_ns = json.loads((found[0] / "sync/1.json").read_text())["origin_ns"]
+    assert origin_ns == pytest.approx((T0 + 5) * 10**9, abs=10**6)
+    assert records(found[0])[0]["source"] == "e4"
+
+
+def test_record_is_named_by_the_same_source_both_ways(tmp_path):
+    for name in ("b.tsv", "c/d.tsv"):
+        write_stream(tmp_path / "raw" / name, 0, 100)
+    write_trials(tmp_path / "raw/a.tsv")
+    path = study(tmp_path, f"session x z trials trials.start\n1 c/d.tsv b.tsv a.tsv {T0}\n")
+    found = through_both(tmp_path, path)
+    same_bytes(found, ["manifest.jsonl"])
+    assert {one["source"] for one in records(found[0])} == {"b.tsv"}
 
 
 @pytest.mark.parametrize("way", ["raw_way", "set_way"])

@@ -22,7 +22,8 @@ from typing import Any
 FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 ANYWHERE = "**/"
 RESERVED = frozenset(  # fields of a record that no path gives
-    {"id", "begin_s", "duration_s", "label", "labels", "text", "source", "streams", "valid"}
+    {"id", "begin_s", "duration_s", "label", "labels", "text", "words", "source", "streams"}
+    | {"valid", "bound_s", "events", "fold"}
 )
 _VALUES = re.compile(r":[^{}|]*(?:\|[^{}|]*){4,}(?=\})")
 

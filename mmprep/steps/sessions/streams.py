@@ -794,14 +794,15 @@ def check_related(streams: Sequence[Clocked]) -> None:
     if groups.keys() == {UNIX, LOCAL}:
         raise UsageError(
             f"{said}; local times need their zone",
-            hint=f"tz=ZONE behind the file ({groups[LOCAL][0]}=FILE,tz=Europe/Rome), --tz ZONE of"
-            f" convert, or --start {groups[LOCAL][0]}=TIME",
+            hint=f"tz=ZONE behind the file ({groups[LOCAL][0]}=FILE,tz=Europe/Rome),"
+            f" {groups[LOCAL][0]}.tz in a table of sessions, --tz ZONE of convert, or --start"
+            f" {groups[LOCAL][0]}=TIME",
         )
     last = groups[max(groups)][0]
     raise ClockError(
         f"{said}; nothing relates them",
-        hint=f"give --clock {last}=LOG or --start {last}=TIME; for many sessions put"
-        " x.clock.tsv beside each x.EXT and convert again",
+        hint=f"give --clock {last}=LOG or --start {last}=TIME; for many sessions {last}.start in a"
+        " table of them, or x.clock.tsv beside each x.EXT",
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from mmprep import files
 from mmprep.errors import UsageError
+from mmprep.media import PLAYABLE
 from mmprep.steps.base import RunOptions
 from mmprep.steps.inputs import Inputs, expand
 from mmprep.steps.instants import instant_ns, latency_ns
@@ -41,6 +43,7 @@ def plan(config: Config, options: RunOptions) -> Plan:
     templates = {
         row.session: msgspec.structs.replace(
             named.template(row.session, specs[row.session], inputs.root),
+            source=_source(specs[row.session].values(), inputs),
             subject=row.subject,
             split=row.split,
             extra=dict(row.fields),
@@ -53,10 +56,18 @@ def plan(config: Config, options: RunOptions) -> Plan:
     return Plan(inputs.root, items, templates, (table_path,), inputs.root, tuple(notes))
 
 
+def _source(specs: Iterable[StreamSpec], inputs: Inputs) -> str | None:
+    """Name the source of a session as the data set of the table does: media first, no trials."""
+    first = min(
+        specs, key=lambda s: (s.form not in PLAYABLE, s.name == table.TRIALS, s.source or "")
+    )
+    return files.below(first.source or first.path, inputs.root)
+
+
 def _specs(row: SessionRow, inputs: Inputs, config: Config) -> dict[str, StreamSpec]:
     """Describe the streams of a session; what options say of a stream holds in all of them."""
     given = {one.name: one for one in row.streams if one.name != table.TRIALS}
-    specs = {name: _spec(one, inputs) for name, one in given.items()}
+    specs = {name: replace(_spec(one, inputs), record=row.session) for name, one in given.items()}
     specs = named.with_clocks(specs, config)
     events = [_events(one, given, inputs) for one in given.values() if one.events is not None]
     if len(events) != 1:  # of one, the other stream is missing in this session
@@ -106,6 +117,7 @@ def _spec(given: Given, inputs: Inputs) -> StreamSpec:
     clocks = [given.clock] if given.clock else [one.clock for one in (first, *later) if one.clock]
     return replace(
         spec,
+        source=first.source,
         more=tuple((one.path, (0, 0)) for one in later),
         starts_ns=tuple(starts[1:] or (None for _ in later)),
         start_ns=starts[0] if starts else None,

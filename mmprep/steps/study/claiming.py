@@ -70,7 +70,12 @@ def claimed(study: Study, inputs: Inputs, options: TextOptions) -> tuple[Claimed
     """
     looked: dict[str, tuple[Claimed, ...]] = {}
     found = [one for row in study.rows for one in _of_row(row, inputs, options, looked)]
-    return tuple(sorted(found, key=lambda one: (one.id, one.piece or 0, one.name)))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(one: Claimed) -> tuple[str, int, bool, str]:
+    """Put parts in their order, and trials last: a record is named by its first source."""
+    return one.id, one.piece or 0, one.stream == TRIALS, one.name
 
 
 def _of_row(
@@ -214,12 +219,13 @@ class Found(NamedTuple):
     """The one file that holds what a cell names.
 
     `part` is the stream by its reader's name, None for the only one; `clock` the clock evidence
-    that lies beside it. Paths are absolute.
+    that lies beside it; `source` the file or folder that is read as one. Paths are absolute.
     """
 
     path: str
     part: str | None
     clock: str | None
+    source: str
 
 
 def find(given: Given, source: Source, inputs: Inputs) -> Found:
@@ -237,9 +243,10 @@ def find(given: Given, source: Source, inputs: Inputs) -> Found:
     claim, names = claims[number], known[number]
     clock = inputs.path(claim.clock) if claim.clock is not None else None
     if not claim.is_table:
-        return Found(source.path, source.part, clock)
+        return Found(source.path, source.part, clock, source.path)
     path = file_of(claim, own, inputs, options)
-    return Found(path, own if len(names) > 1 else None, clock)
+    whole = inputs.path(claim.source)
+    return Found(path, own if len(names) > 1 else None, clock, whole)
 
 
 def file_of(claim: Claimed, own: str, inputs: Inputs, options: TextOptions) -> str:

@@ -255,7 +255,14 @@ def _check_columns(sheet: _Sheet, streams: Sequence[str]) -> None:
                 where=sheet.path,
                 hint=f"streams: {', '.join(streams)}",
             )
-        if name in RESERVED or not name:
+        known, _, setting = name.rpartition(".")
+        if owner is None and known in streams and name not in streams:
+            raise DataError(
+                f"{setting!r} is no setting of {known!r}",
+                where=f"{sheet.path}: {name}",
+                hint=f"there are {', '.join(SETTINGS)}; a field has a name without a stream's",
+            )
+        if name in (RESERVED if name not in streams else ()) or not name:
             raise DataError(
                 f"column {name!r} is a field of mmprep's own",
                 where=sheet.path,
