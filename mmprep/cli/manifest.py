@@ -12,6 +12,7 @@ from mmprep.cli import api, options, output
 from mmprep.errors import CheckError
 
 FORMATS = {
+    "csv": "a table of records",
     "hf": "a folder for HF datasets",
     "kaldi": "data folders with features",
     "lhotse": "cuts with arrays of all streams",

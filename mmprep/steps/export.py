@@ -33,7 +33,7 @@ from mmprep.steps.datasets import InputDataset
 from mmprep.steps.exporting.base import Export
 
 STEP = StepName("export", 3, "mmprep.json")
-FORMATS = ("hf", "kaldi", "lhotse", "mds", "nemo", "parquet", "webdataset")
+FORMATS = ("csv", "hf", "kaldi", "lhotse", "mds", "nemo", "parquet", "webdataset")
 
 
 @dataclass(frozen=True, slots=True)
