@@ -178,6 +178,13 @@ def test_column_trial_names_the_trials_and_rows_without_a_name_are_none(aligned,
     assert trials_of(tmp_path / "out")["other"] == 1
 
 
+def test_number_of_a_trial_is_whole_however_it_is_written(aligned, tmp_path):
+    (tmp_path / "labels.tsv").write_text("trial\tlabel\n7\tlow\n")
+    options = {"labels": str(tmp_path / "labels.tsv"), "on": "trial"}
+    (record,) = aligned("onset\tduration\ttrial\n2\t1\t7.0\n", **options)
+    assert (record.extra["trial"], record.label) == (7, "low")
+
+
 def test_two_trials_of_one_name_are_refused(aligned):
     with pytest.raises(FailedItemsError) as caught:
         aligned("onset\tduration\ttrial\n2\t1\t7\n5\t0\t7\n8\t1\t7\n")

@@ -179,7 +179,7 @@ def _trials(
     begins_ns = moved.repaired.stamps_ns()[chosen]
     numbers = np.cumsum(ends_ns > begins_ns).tolist()
     for number, row, held in zip(numbers, rows, groups, strict=True):
-        name = names[row] if names is not None and names[row] is not None else number
+        name = number if names is None or names[row] is None else _whole(names[row])
         own = {key: text for key, text in held.items() if text is not None}
         fields.append({TRIAL: name, **own})
     return Trials(
@@ -196,6 +196,11 @@ def _trials(
             **counts,
         },
     )
+
+
+def _whole(name: str | float) -> str | float:
+    """Write the whole numbers of a column of floats as such: keys of labels match as text."""
+    return int(name) if isinstance(name, float) and name.is_integer() else name
 
 
 def _name_column(cells: Mapping[str, Any]) -> str | None:
