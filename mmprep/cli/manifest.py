@@ -17,7 +17,7 @@ FORMATS = {
     "kaldi": "data folders with features",
     "lhotse": "cuts with arrays of all streams",
     "mds": "shards for MosaicML streaming",
-    "nemo": "a manifest of the sound",
+    "nemo": "a manifest of the sound, tars with --shards",
     "parquet": "a row a record",
     "webdataset": "tars of samples",
 }

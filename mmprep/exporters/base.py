@@ -11,8 +11,9 @@ Rules
 from __future__ import annotations
 
 import re
+import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -73,6 +74,24 @@ def _hex(char: str) -> str:
 def _latin(name: str) -> str:
     """Write each byte of a name's UTF-8 as one character."""
     return name.encode("utf-8", "surrogatepass").decode("latin1")
+
+
+# Tars ---------------------------------------------------------------------------------------------
+
+TAR_END = b"\0" * 2 * tarfile.BLOCKSIZE
+
+
+def tar_member(name: str, data: bytes) -> Iterator[bytes]:
+    """Write a file as a member of a tar: header, content, padding.
+
+    The header tells nothing of when and by whom it was written (ustar; pax where a name is too long
+    or is not ASCII).
+    """
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o644
+    yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    yield data
+    yield b"\0" * (-len(data) % tarfile.BLOCKSIZE)
 
 
 # Values -------------------------------------------------------------------------------------------

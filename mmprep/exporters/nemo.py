@@ -6,6 +6,8 @@ Rules
   is "" where a record has none (affect data).
 - `offset` is written where the record does not begin with the file; `sampling_rate` where it is
   known, because the readers open every file without it.
+- A tar holds its sound files flat. Their names hold no `-`: the readers take what follows `-sub`
+  for the number of a part.
 - Labels follow under their own names; NeMo carries unknown keys along (`cut.custom`). One that has
   the name of a key of NeMo's is written as `label_<name>`. `id` and `session` follow too.
 
@@ -17,14 +19,16 @@ common/data/lhotse/nemo_adapters.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from mmprep.errors import DataError
-from mmprep.exporters.base import Line
+from mmprep.exporters.base import Line, escape
 from mmprep.manifest.model import Record
 
+MEMBER = re.compile(r"[A-Za-z0-9_]")
 MAX_PATH = 255  # characters; the readers take a longer one for something else
 
 RESERVED = frozenset(
@@ -60,6 +64,7 @@ def line(
     *,
     offset_s: float = 0.0,
     sampling_rate: int | None = None,
+    shard_id: int | None = None,
 ) -> Line:
     """Describe a record as NeMo does.
 
@@ -71,6 +76,8 @@ def line(
         Where the record begins in that file.
     sampling_rate : int, optional [Hz]
         Of that file.
+    shard_id : int, optional
+        The number of the tar that holds it.
 
     Returns
     -------
@@ -98,12 +105,18 @@ def line(
         "lang": record.extra.get("lang"),
         "speaker": record.subject,
         "sampling_rate": sampling_rate,
+        "shard_id": shard_id,
         "label": record.label,
     }
     found |= {name: value for name, value in optional.items() if value is not None}
     found |= {"id": record.id, "session": record.session}
     others = {k: v for k, v in record.labels.items() if k != "label" or v != record.label}
     return found | {_label_key(name): value for name, value in others.items()}
+
+
+def member_name(record: Record, suffix: str) -> str:
+    """Name the sound of a record in a tar."""
+    return f"{escape(record.id, MEMBER)}.{suffix}"
 
 
 def encode(lines: Iterable[Line]) -> Iterator[bytes]:

@@ -6,8 +6,6 @@ Rules
   the member `json`, with all other fields of the record.
 - Every sample has the same members in the same order; one that lacks a stream has it without rows.
 - Readers make the names of fields lower case, so no two streams may differ by case alone.
-- A member's header tells nothing of when and by whom it was written (ustar; pax where a name is
-  too long or is not ASCII).
 
 References
 ----------
@@ -18,7 +16,6 @@ from __future__ import annotations
 
 import io
 import re
-import tarfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmprep.errors import UsageError
-from mmprep.exporters.base import Sample, Stream, escape, filled
+from mmprep.exporters.base import Sample, Stream, escape, filled, tar_member
 
-END = b"\0" * 2 * tarfile.BLOCKSIZE
 _FIELD = re.compile(r"[^/]")
 
 
@@ -64,9 +60,7 @@ def sample_bytes(
     """
     key = escape(sample.id)
     for field, data in _fields(sample, streams, sound):
-        yield _header(f"{key}.{field}", len(data))
-        yield data
-        yield b"\0" * (-len(data) % tarfile.BLOCKSIZE)
+        yield from tar_member(f"{key}.{field}", data)
 
 
 def _fields(
@@ -89,9 +83,3 @@ def npy(values: NDArray[Any]) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, np.ascontiguousarray(values), version=(1, 0))
     return file.getvalue()
-
-
-def _header(name: str, n_bytes: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = n_bytes, 0o644
-    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")

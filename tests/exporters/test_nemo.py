@@ -57,3 +57,11 @@ def test_encode_writes_one_line_each_with_unescaped_text():
     assert data.count(b"\n") == 1
     assert "今天".encode() in data
     assert json.loads(data)["text"] == "今天\u2028\n"
+
+
+def test_member_of_a_tar_has_no_part_number_and_no_folder():
+    assert nemo.member_name(_record(id="s4/a-sub1.b"), "flac") == "s4=2Fa=2Dsub1=2Eb.flac"
+
+
+def test_line_in_a_tar_names_its_shard():
+    assert nemo.line(_record(), "a.flac", shard_id=0)["shard_id"] == 0

@@ -10,7 +10,7 @@ import pytest
 
 from mmprep.errors import UsageError
 from mmprep.exporters import webdataset
-from mmprep.exporters.base import Sample, Stream, unescape
+from mmprep.exporters.base import TAR_END, Sample, Stream, unescape
 
 EEG = Stream("eeg", "float32", (2, 3), is_window=True, is_masked=True)
 ODD = "s 4/今天.a=b"
@@ -18,7 +18,7 @@ ODD = "s 4/今天.a=b"
 
 def _tar(*samples, streams=(EEG,)):
     blocks = [block for sample in samples for block in webdataset.sample_bytes(sample, streams)]
-    return tarfile.open(fileobj=io.BytesIO(b"".join([*blocks, webdataset.END])))
+    return tarfile.open(fileobj=io.BytesIO(b"".join([*blocks, TAR_END])))
 
 
 def _sample(record_id=ODD):

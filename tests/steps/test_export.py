@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 
 import numpy as np
 import pytest
@@ -141,3 +142,41 @@ def test_item_that_failed_is_in_no_manifest(export, tmp_path):
     with pytest.raises(DataError, match="1 of 2 items failed"):
         export(tmp_path / "made")
     assert [line["id"] for line in export(tmp_path / "made", max_failures="1")] == ["b"]
+
+
+def test_shards_are_tars_with_their_manifests(export, sample, tmp_path):
+    lines = export(audio="flac", shards=3, manifest="data/tarred_audio_manifest.json")
+    assert [line["shard_id"] for line in lines] == [0] * 5 + [1] * 5 + [2] * 5
+    records = {r.id: r for r in read_manifest(sample / "cmlr/converted/manifest.jsonl")}
+    shard = np.load(sample / "cmlr/converted/audio/shard-00000.npy", mmap_mode="r")
+    for k in range(3):
+        own = _lines(tmp_path / f"out/data/manifest_{k}.json")
+        assert own == lines[5 * k : 5 * k + 5]
+        with tarfile.open(tmp_path / f"out/data/audio_{k}.tar") as tar:
+            assert tar.getnames() == [line["audio_filepath"] for line in own]
+            for line in own:
+                samples, rate_hz = soundfile.read(tar.extractfile(line["audio_filepath"]))
+                assert rate_hz == line["sampling_rate"]
+                rows = shard[slice(*records[line["id"]].streams["audio"].rows)]
+                np.testing.assert_allclose(samples, rows, atol=1 / 32768)
+
+
+def test_shards_of_sources_are_refused(export):
+    with pytest.raises(UsageError, match="tars hold the sound") as caught:
+        export(shards=2)
+    assert "--audio flac" in caught.value.hint
+
+
+def test_shards_of_unequal_counts_are_a_warning(mmprep, sample, tmp_path):
+    command = ("--to", "nemo", "--audio", "flac", "--shards", 2, "-o", tmp_path / "out")
+    ran = mmprep("manifest", "export", sample / "cmlr/converted", *command)
+    assert ran.code == 0
+    assert "shards of data have 7 or 8 records" in ran.err
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_tars_are_the_same_with_any_number_of_workers(export, sample, tmp_path, jobs):
+    command = {"audio": "flac", "shards": 3}
+    export(**command, manifest="data/manifest_0.json")
+    run_export(sample / "cmlr/converted", output=tmp_path / "other", jobs=jobs, **command)
+    assert tree(tmp_path / "other") == tree(tmp_path / "out")

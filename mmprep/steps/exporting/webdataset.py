@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from mmprep.exporters import webdataset
-from mmprep.exporters.base import Sample
+from mmprep.exporters.base import TAR_END, Sample
 from mmprep.steps.exporting import samples
 from mmprep.steps.exporting.base import Export, Plan
 from mmprep.steps.running.journal import FileNote
@@ -52,7 +52,7 @@ def write(job: Job) -> dict[str, Any]:
     with samples.output(job, name) as file:
         for members in read(partial(_members, job, read)):
             file.writelines(members)
-        file.write(webdataset.END)
+        file.write(TAR_END)
     return {"files": [FileNote.of(job.folder, name).row()]}
 
 
