@@ -319,6 +319,7 @@ def _plan(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
     )
     names.check((one.place.subject if one.place else None, one.session) for one in claimed)
+    names.check_streams(name for one in claimed for name in one.streams.values())
     beside = {name for one in claimed for name in (one.text, one.clock)}
     return _Plan(
         inputs.root,

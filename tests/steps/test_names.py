@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -133,6 +134,48 @@ def test_name_that_is_not_in_the_table_is_refused(tmp_path):
             engine="serial",
             **given,
         )
+
+
+def test_stream_called_after_a_person_is_refused(tmp_path):
+    corpus(tmp_path)
+    given = {"ids": ids(tmp_path, ("anna", "s1"), ("ben", "s2")), "engine": "serial"}
+    with pytest.raises(UsageError, match="stream 'anna_eeg' is called after 'anna'"):
+        run_convert(tmp_path / "in", output=tmp_path / "data", **given)
+    run_convert(tmp_path / "in", output=tmp_path / "data", engine="serial")
+    with pytest.raises(UsageError, match="stream 'anna_eeg' is called after 'anna'"):
+        run_align(tmp_path / "data", output=tmp_path / "out", **given)
+
+
+def test_number_in_a_field_stays_where_people_are_numbers(tmp_path):
+    for path in ("1/2_x.tsv", "2/1_x.tsv"):
+        (tmp_path / "in" / path).parent.mkdir(parents=True)
+        (tmp_path / "in" / path).write_text("t_s\ty\n1\t2\n2\t3\n3\t4\n")
+    run_convert(
+        tmp_path / "in",
+        output=tmp_path / "out",
+        layout="{subject}/{run}_{stream}.tsv",
+        ids=ids(tmp_path, ("1", "a"), ("2", "b")),
+        engine="serial",
+    )
+    lines = (tmp_path / "out/manifest.jsonl").read_text().splitlines()
+    assert {(one["subject"], one["run"]) for one in map(json.loads, lines)} == {
+        ("a", "2"),
+        ("b", "1"),
+    }
+
+
+def test_recorder_of_a_stream_has_another_name(tmp_path, shared):
+    (tmp_path / "anna").mkdir()
+    shutil.copyfile(shared("xdf/muse_sub-P001.xdf"), tmp_path / "anna/muse_anna.xdf")
+    table = tmp_path / "study.tsv"
+    table.write_text("session\teeg\nanna\tanna/muse_anna.xdf#Muse-EEG\n")
+    given = {"sessions": str(table), "ids": ids(tmp_path, ("anna", "s1")), "engine": "serial"}
+    run_align(**given, output=tmp_path / "one")
+    run_convert(**given, output=tmp_path / "data")
+    run_align(tmp_path / "data", output=tmp_path / "two", engine="serial")
+    for out in ("one", "two"):
+        (stream,) = json.loads((tmp_path / out / "sync/s1.json").read_text())["streams"]
+        assert stream["master"] == "the recorder of muse_s1.xdf"
 
 
 def test_failed_items_have_other_names_too(tmp_path):

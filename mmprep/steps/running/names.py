@@ -7,6 +7,8 @@ Rules
   names of sources and inputs, fields of records and failures.
 - Every subject must be in the table, and every session that has no subject: a name that was
   forgotten would stay.
+- A stream that is called after a person is refused: whoever reads the data set asks for it by name.
+- In fields a number stays: that of a person may be that of a run, too.
 - Labels are joined by the old names.
 """
 
@@ -90,8 +92,11 @@ class Names:
             subject=None if record.subject is None else self.text(record.subject),
             source=None if record.source is None else self.text(record.source),
             streams={name: self._stream(ref) for name, ref in record.streams.items()},
-            extra=self._value(record.extra),
+            extra={name: self._field(value) for name, value in record.extra.items()},
         )
+
+    def _field(self, value: Any) -> Any:
+        return value if isinstance(value, str) and value.isdigit() else self._value(value)
 
     def _stream(self, ref: StreamRef) -> StreamRef:
         return msgspec.structs.replace(ref, extra=self._value(ref.extra))
@@ -129,4 +134,22 @@ class Names:
                     f"{kind} {name!r} is not in {self.path}",
                     where=OPTION,
                     hint="a line for each; a name that may stay becomes another one, too",
+                )
+
+    def check_streams(self, streams: Iterable[str]) -> None:
+        """Refuse streams that are called after a person.
+
+        Raises
+        ------
+        UsageError
+            The name of a stream holds an old name that is more than a number.
+        """
+        for stream in streams:
+            held = self._pattern.search(stream) if self.known else None
+            if held is not None and not held[0].isdigit():
+                raise UsageError(
+                    f"stream {stream!r} is called after {held[0]!r}",
+                    where=OPTION,
+                    hint="name it otherwise: --layout '{subject}/{_}_{stream}.csv', or a table of"
+                    " --sessions",
                 )

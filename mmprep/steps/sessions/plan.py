@@ -43,9 +43,19 @@ class Plan:
         if names.path is None:
             return self
         names.check((record.subject, record.session) for record in self.templates.values())
-        known = [(replace(item, id=names.text(item.id)), item.id) for item in self.items]
+        names.check_streams(one["name"] for item in self.items for one in item.spec["streams"])
+        known = [(_renamed(item, names), item.id) for item in self.items]
         items = tuple(item for item, _ in sorted(known, key=lambda one: one[0].id))
         old = {item.id: own for item, own in known}
         if len(old) < len(items):
             raise UsageError("two sessions get one name", where=names.path)
         return replace(self, items=items, old=old)
+
+
+def _renamed(item: Item, names: Names) -> Item:
+    """Call an item, and the sources that `sync/` names, by other names."""
+    streams = [
+        {**one, "source": names.text(one["source"])} if one["source"] else one
+        for one in item.spec["streams"]
+    ]
+    return replace(item, id=names.text(item.id), spec={**item.spec, "streams": streams})

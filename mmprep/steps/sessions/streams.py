@@ -493,7 +493,7 @@ class Clocked:
         """Its master without the folder of a recorder's file."""
         if self.master is None or not self.master.startswith(RECORDER):
             return self.master
-        return RECORDER + Path(self.master).name
+        return RECORDER + Path(self.master.removeprefix(RECORDER)).name
 
     @property
     def has_stamps(self) -> bool:
