@@ -3,7 +3,7 @@
 Rules
 -----
 - Columns: those of `base.scalars`; for each stream `<stream>.file`, `.begin`, `.end`, `.rate_hz`,
-  `.offset_s`, and `.valid` and `.bound_s` where a record has them.
+  `.offset_s`, `.valid` (the share of true samples) and `.bound_s`.
 - All records have all columns, in the order in which they first occur, those of streams last; what
   a record lacks is an empty cell.
 - UTF-8, commas, newlines; cells are quoted where they must be. Numbers are as the manifest has

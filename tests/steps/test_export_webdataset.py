@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from mmprep import UsageError, run_export
+from mmprep import DataError, UsageError, run_export
 from mmprep.exporters.base import unescape
 from tests import exported, raw
 from tests.kill import tree
@@ -123,6 +123,22 @@ def test_sample_without_a_stream_has_it_without_rows(two_sounds, tmp_path):
 def test_record_without_sound_is_left_out_where_sound_is_a_file(two_sounds, tmp_path):
     run_export(two_sounds, output=tmp_path / "out", to="webdataset", audio="flac", **SERIAL)
     assert list(_samples(tmp_path / "out")) == ["a"]
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "hf", "mds"])
+def test_record_beyond_its_shard_fails_alone(two_sounds, tmp_path, to):
+    path = two_sounds / "manifest.jsonl"
+    first = json.loads(path.read_text().splitlines()[0])
+    broken = {**first["streams"]["audio"], "rows": [799, 99999]}
+    lines = (first, first | {"id": "b", "streams": {"audio": broken}})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(DataError, match="1 of 2 items failed"):
+        run_export(two_sounds, output=tmp_path / "out", to=to, **SERIAL)
+    done = run_export(two_sounds, output=tmp_path / "out", to=to, max_failures=1, **SERIAL)
+    assert done.status == "partial"
+    failure = json.loads((tmp_path / "out/failures.jsonl").read_text())
+    assert failure["id"] == "b"
+    assert "the shard ends before row 99999" in failure["message"]
 
 
 def test_data_set_of_tables_is_refused_with_the_way_out(mmprep, tmp_path):
