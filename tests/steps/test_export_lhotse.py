@@ -109,3 +109,9 @@ def test_unchanged_source_is_up_to_date_and_a_changed_one_is_not(export, tmp_pat
     assert run_export(tmp_path / "made", **command).status == "up-to-date"
     raw.sound(source, n_samples=900, n_channels=2)
     assert run_export(tmp_path / "made", **command).status == "built"
+
+
+@pytest.mark.parametrize("to", ["lhotse", "kaldi"])
+def test_shards_of_lists_are_refused(sample, tmp_path, to):
+    with pytest.raises(UsageError, match=f"--to {to} writes lists of whole splits"):
+        run_export(sample / "cmlr/features", to=to, shards=2, output=tmp_path / "out", **SERIAL)

@@ -127,6 +127,20 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
+def refuse_shards(export: Export, to: str) -> None:
+    """Refuse `--shards` for a format that has none.
+
+    Raises
+    ------
+    UsageError
+        They are asked for.
+    """
+    if export.shards is not None:
+        raise UsageError(
+            f"--to {to} writes lists of whole splits", where="--shards", hint="leave it out"
+        )
+
+
 def by_split(records: Sequence[Record]) -> dict[str | None, list[Record]]:
     """Give the records of each split, in order."""
     found: dict[str | None, list[Record]] = {}

@@ -22,7 +22,15 @@ from mmprep.exporters import kaldi
 from mmprep.exporters.kaldi import Utterance
 from mmprep.manifest.model import Record
 from mmprep.steps.exporting import sound
-from mmprep.steps.exporting.base import Export, Plan, by_split, cell, in_tasks, values
+from mmprep.steps.exporting.base import (
+    Export,
+    Plan,
+    by_split,
+    cell,
+    in_tasks,
+    refuse_shards,
+    values,
+)
 from mmprep.steps.exporting.samples import UNSPLIT
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job, Task
@@ -36,9 +44,12 @@ def plan(export: Export) -> Plan:
 
     Raises
     ------
+    UsageError
+        Shards are asked for.
     DataError
         No record has sound or features.
     """
+    refuse_shards(export, "kaldi")
     feature = next((name for name in kaldi.FEATURES if _any_has(export, name)), None)
     with_sound = export.audio != "none" and any(
         sound.has_sound(record, export.audio) for record in export.records

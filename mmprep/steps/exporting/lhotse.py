@@ -26,7 +26,15 @@ from mmprep.exporters import lhotse
 from mmprep.exporters.lhotse import Array, Parts, Sound
 from mmprep.manifest.model import Record, StreamRef
 from mmprep.steps.exporting import samples, sound
-from mmprep.steps.exporting.base import Export, Plan, by_split, cell, in_tasks, values
+from mmprep.steps.exporting.base import (
+    Export,
+    Plan,
+    by_split,
+    cell,
+    in_tasks,
+    refuse_shards,
+    values,
+)
 from mmprep.steps.running.journal import FileNote
 from mmprep.steps.running.tasks import Item, Job
 
@@ -39,9 +47,12 @@ def plan(export: Export) -> Plan:
 
     Raises
     ------
+    UsageError
+        Shards are asked for.
     DataError
         No record has anything that Lhotse could hold.
     """
+    refuse_shards(export, "lhotse")
     records = tuple(r for r in export.records if _has_sound(export, r) or _streams(export, r))
     if not records:
         raise DataError(
