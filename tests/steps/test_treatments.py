@@ -85,3 +85,34 @@ def test_stream_that_is_not_there_is_refused(tmp_path, mmprep):
     ran = mmprep("align", "--eeg", path, "--filter", "ecg=1-40", "-o", tmp_path / "out")
     assert ran.code == 2
     assert "--filter: there is no stream 'ecg'" in ran.err
+
+
+@pytest.mark.parametrize("text", ["eeg=a,a", "eeg=a,"])
+def test_reference_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="is not NAME=average or NAME=CH"):
+        treatments.references([text])
+
+
+def test_stream_that_becomes_a_table_is_not_passed_over(tmp_path, mmprep):
+    (tmp_path / "keys.tsv").write_text("t_s\tkey\n1.5\ta\n3.1\tb\n3.7\ta\n", encoding="utf-8")
+    streams = (
+        "--eeg",
+        recording(tmp_path),
+        "--stream",
+        f"keys={tmp_path / 'keys.tsv'},kind=events",
+    )
+    ran = mmprep("align", *streams, "--filter", "keys=1-4", "-o", tmp_path / "out")
+    assert ran.code == 3
+    assert "keys: its rows become a table: there is nothing to filter" in ran.err
+
+
+def test_filter_that_masks_much_of_a_stream_is_told(tmp_path, mmprep):
+    path = recording(tmp_path)
+    for band, told in (("0.05-40", True), ("1-40", False)):
+        given = ("--eeg", path, "--filter", f"eeg={band}", "--rates", "eeg=250", "--force")
+        ran = mmprep("align", *given, "-o", tmp_path / "out")
+        assert ran.code == 0
+        said = (
+            "eeg: 15000 of its 15000 rows are masked: half a kernel at each end of a stretch is 33"
+        )
+        assert (said in ran.err) == told

@@ -158,6 +158,7 @@ def _parted(
         else:
             events.append(EventStream(one))
             notes += [f"{one.name} {why}: its rows become a table"] if why else []
+    treatments.check_untreated([one.name for one in events], wish.filters, wish.references)
     if not chosen:
         hint = "events alone make no windows; --rates NAME=HZ puts a stream of numbers onto them"
         raise DataError("no stream has rows and a rate", where=item.id, hint=hint)
@@ -250,6 +251,11 @@ def _losses(session: str, facts: list[dict[str, Any]], counts: Mapping[str, int]
         for fact in facts
         for key, word in (("corrupt", "without a usable stamp"), ("duplicate", "repeat a stamp"))
         if fact["accounting"][key]
+    ]
+    said += [
+        f"{session}: {fact['name']}: {treatments.loss(fact)}"
+        for fact in facts
+        if treatments.loss(fact)
     ]
     said += [
         f"{session}: {fact['name']}: {fact['repairs']['n_far']} of them lie days from the others"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # a plan only reads the options
     from mmprep.rows import Store
 
 FILTER, REREF = "--filter", "--reref"
+LARGE_SHARE = 0.25  # of rows that a filter masks; less is the usual loss at both ends
 
 
 def filters(given: Sequence[str]) -> dict[str, dict[str, float | None]]:
@@ -69,8 +70,9 @@ def references(given: Sequence[str]) -> dict[str, list[str]]:
         if name in found:
             raise UsageError(f"stream {name!r} has two references", where=REREF)
         found[name] = [channel.strip() for channel in value.split(",")]
-        if not all(found[name]):
-            raise UsageError(f"{text!r} is not NAME=average or NAME=CH,...", where=REREF)
+        if not all(found[name]) or len(set(found[name])) < len(found[name]):
+            hint = "each channel once"
+            raise UsageError(f"{text!r} is not NAME=average or NAME=CH,...", where=REREF, hint=hint)
     return found
 
 
@@ -105,3 +107,34 @@ def treat(
         "reference": list(reference),
     }
     return align.treated(repaired, treatment, store), facts
+
+
+def check_untreated(names: Sequence[str], *wishes: Mapping[str, Any]) -> None:
+    """Refuse to pass over what shall be done to streams that go onto no windows.
+
+    Raises
+    ------
+    DataError
+        One of them shall be filtered.
+    """
+    for name in names:
+        if any(name in wish for wish in wishes):
+            raise DataError(
+                "its rows become a table: there is nothing to filter",
+                where=name,
+                hint=f"leave it out of {FILTER} and {REREF}; --rates {name}=HZ puts numbers onto"
+                " windows",
+            )
+
+
+def loss(fact: Mapping[str, Any]) -> str | None:
+    """Say that a filter or reference masks much of a stream; None where it doesn't."""
+    counts, done = fact["accounting"], fact["filter"]
+    if not done or counts["masked"] < LARGE_SHARE * (counts["masked"] + counts["used"]):
+        return None
+    how = (
+        f"half a kernel at each end of a stretch is {done['edge_s']:.3g} s"
+        if done["n_taps"]
+        else "the reference has no values"
+    )
+    return f"{counts['masked']} of its {counts['in']} rows are masked: {how}"
