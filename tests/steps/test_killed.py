@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def _align(top: Path) -> list[str]:
     return ["align", *named, *clocks, "--window", "0.5"]
 
 
+def _export(to: str, *, audio: str = "flac") -> Callable[[Path], list[str]]:
+    options = ["--to", to, "--audio", audio]
+    return lambda top: ["manifest", "export", str(top / "converted"), *options]
+
+
 COMMANDS = {
     "convert": lambda top: ["convert", str(top / "raw"), "--layout", "cmlr"],
     "convert tables": lambda top: ["convert", str(top / "tables")],
@@ -60,15 +66,8 @@ COMMANDS = {
         "--ratios",
         "train=1",
     ],
-    "export": lambda top: [
-        "manifest",
-        "export",
-        str(top / "converted"),
-        "--to",
-        "nemo",
-        "--audio",
-        "flac",
-    ],
+    **{f"export {to}": _export(to) for to in ("nemo", "webdataset", "hf", "mds")},
+    "export parquet": _export("parquet", audio="reference"),
 }
 
 

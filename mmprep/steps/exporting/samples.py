@@ -253,6 +253,7 @@ def output(job: Job, name: str) -> BinaryIO:
     """Open a file of a task to be written; what the disk does to it ends the run."""
     path = job.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # a leftover may share its bytes by a hard link
     return path.open("wb")
 
 
