@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
 
@@ -61,6 +62,27 @@ def test_flat_folder_is_parted_by_the_words_that_differ():
         "P1_S1": {"eeg": "P1_S1_eeg.edf", "gsr": "P1_S1_gsr.csv"},
         "P1_S2": {"eeg": "P1_S2_eeg.edf"},
     }
+
+
+def test_stream_has_no_name_that_the_table_or_a_data_set_has():
+    found = table_of(*(look(f"P0{k}/{name}.csv") for k in (1, 2) for name in ("session", "sync")))
+    assert [list(row) for row in found.values()] == [["session_stream", "sync_stream"]] * 2
+
+
+def test_bids_files_are_called_by_their_suffix(tmp_path, mmprep):
+    for subject in ("sub-01", "sub-02"):
+        folder = tmp_path / "raw" / subject
+        folder.mkdir(parents=True)
+        (folder / f"{subject}_task-rest_events.tsv").write_text("onset\tduration\n1\t2\n4\t2\n")
+        (folder / f"{subject}_task-rest_physio.json").write_text(
+            '{"SamplingFrequency": 10, "StartTime": 0, "Columns": ["cardiac"]}'
+        )
+        with gzip.open(folder / f"{subject}_task-rest_physio.tsv.gz", "wt") as file:
+            file.writelines(f"{k}\n" for k in range(100))
+    ran = mmprep("inspect", "--sessions", tmp_path / "raw", "-o", tmp_path / "study.tsv")
+    assert "2 sessions; no ? is left" in ran.err
+    rows = read(tmp_path / "study.tsv")
+    assert [list(row) for row in rows] == [["session", "subject", "events", "physio"]] * 2
 
 
 def test_file_of_a_person_goes_to_the_sessions_that_it_overlaps_with():

@@ -23,7 +23,7 @@ from mmprep import files, tables
 from mmprep.errors import DataError, MmprepError, UsageError
 from mmprep.rows import Store
 from mmprep.signals import Stream
-from mmprep.sources import clocklog
+from mmprep.sources import bids, clocklog, text
 from mmprep.sources.base import NOTES, TextOptions
 from mmprep.steps.inputs import Inputs, expand, skipped_note
 from mmprep.steps.intake.claims import TABLE_READERS, Claimed, claim_all
@@ -125,7 +125,13 @@ def _looks(one: Claimed, inputs: Inputs, say: Say) -> Iterator[Look]:
             continue
         if evidence is not None:
             span_ns, line = evidence, UTC
-        yield Look(path, stem, part, one.reader if one.reader != "text" else "table", span_ns, line)
+        yield Look(path, stem, part, _kind(one.reader, name), span_ns, line)
+
+
+def _kind(reader: str, name: str) -> str:
+    """Say what a file is called whose path says nothing else."""
+    named = {text.READER: "table", bids.READER: name}  # whose suffix, as _events, says what it is
+    return named.get(reader, reader)
 
 
 def _span(

@@ -23,10 +23,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from mmprep.steps.corpus.place import RESERVED
+from mmprep.steps.study.table import NAMES
+
 UTC, LOCAL, OWN, START = "utc", "local", "own", "start"
 PERSON = re.compile(r"(?i)^(?:p|sub|subj|subject|participant|pp|vp)-?0*(\d+)$")
 _MAYBE_PERSON = re.compile(r"(?i)^s0*\d+$")  # or a session
 _ALWAYS = re.compile(r"(?i)^(?:sub|ses|run|task|acq)-")
+_TAKEN = {*NAMES, *RESERVED, "sync", "tables", "rejects"} - {"events"}  # no names of streams
 _WORDS = re.compile(r"[\s_.]+|(?<=[A-Za-z])-(?=[A-Z]+\d)")
 
 
@@ -175,7 +179,8 @@ def _stream_name(look: Look, identifying: set[str]) -> str:
 
 
 def _word(text: str) -> str:
-    return re.sub(r"[^\w-]+", "_", text).strip("_").lower() or "stream"
+    word = re.sub(r"[^\w-]+", "_", text).strip("_").lower() or "stream"
+    return f"{word}_stream" if word in _TAKEN else word
 
 
 # Sessions -----------------------------------------------------------------------------------------

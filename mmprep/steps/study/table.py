@@ -34,7 +34,7 @@ OPTION = "--sessions"
 SETTINGS = ("start", "tz", "latency_ms", "clock", "events")
 TRIALS = "trials"
 OPEN = "?"
-_NAMES = ("session", "subject", "split")
+NAMES = ("session", "subject", "split")
 _LIKE_FILE = re.compile(r"^\S+\.[a-z]\w{1,6}(#.*)?$", re.IGNORECASE)
 
 
@@ -165,7 +165,7 @@ class _Sheet:
 
     def streams(self) -> list[str]:
         """Name the columns that are streams."""
-        plain = [name for name in self.header if name not in _NAMES and not _setting(name)]
+        plain = [name for name in self.header if name not in NAMES and not _setting(name)]
         owners = {owner for name in self.header if (owner := _setting(name))}
         return [name for name in plain if name in owners or name == TRIALS or self._has_file(name)]
 
@@ -195,7 +195,7 @@ def read(path: str) -> Study:
     streams = sheet.streams()
     _check_columns(sheet, streams)
     _check_cells(sheet)
-    fields = [name for name in header if name not in {*_NAMES, *streams} and not _setting(name)]
+    fields = [name for name in header if name not in {*NAMES, *streams} and not _setting(name)]
     _check_fields(sheet, fields)
     values = {name: column_values([known[name] for known in cells]) for name in fields}
     found = [
