@@ -178,6 +178,13 @@ def test_recorder_of_a_stream_has_another_name(tmp_path, shared):
         assert stream["master"] == "the recorder of muse_s1.xdf"
 
 
+def test_person_of_whom_only_a_part_is_in_the_table_is_refused():
+    names = Names("ids.tsv", {"anna": "s1"})
+    names.check([("anna", "anna/v1"), (None, "anna/v2")])
+    with pytest.raises(UsageError, match="subject 'anna-lena' is not in ids.tsv"):
+        names.check([("anna-lena", "v1")])
+
+
 def test_failed_items_have_other_names_too(tmp_path):
     given, table = corpus(tmp_path), ids(tmp_path, ("anna", "s1"), ("ben", "s2"))
     (tmp_path / "in/ben/ben_eeg.tsv").write_text("t_s\tx\n1\t2\n2\t3\t4\n")
