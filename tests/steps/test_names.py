@@ -181,7 +181,7 @@ def test_recorder_of_a_stream_has_another_name(tmp_path, shared):
 def test_person_of_whom_only_a_part_is_in_the_table_is_refused():
     names = Names("ids.tsv", {"anna": "s1"})
     names.check([("anna", "anna/v1"), (None, "anna/v2")])
-    with pytest.raises(UsageError, match="subject 'anna-lena' is not in ids.tsv"):
+    with pytest.raises(UsageError, match=r"subject 'anna-lena' is not in ids\.tsv"):
         names.check([("anna-lena", "v1")])
 
 
@@ -222,6 +222,17 @@ def test_relative_times_tell_no_date_and_change_nothing_else(tmp_path):
     assert stream["fixes"][0] == [-500_000_000, 0]
     plain = json.loads((tmp_path / "plain/sync/anna.json").read_text())["streams"][0]
     assert stream["accounting"] == plain["accounting"]
+
+
+def test_local_times_tell_no_date_either(tmp_path):
+    rows = "".join(f"2024-05-01 10:00:{k / 10:06.3f},{k},{'ab'[k // 30]}\n" for k in range(60))
+    (tmp_path / "x.csv").write_text(f"datetime,x,key\n{rows}")
+    given = {"stream": [f"x={tmp_path / 'x.csv'}"], "engine": "serial"}
+    run_align(**given, output=tmp_path / "out", time_origin="relative")
+    sync = json.loads((tmp_path / "out/sync/session.json").read_text())
+    assert (sync["origin_ns"], sync["origin_on_clock_ns"]) == (None, 0)
+    assert not re.search(r"1[67]\d{17}", json.dumps(sync))
+    assert table_info(tmp_path / "out/tables/x/session.parquet").time.start_ns == 0
 
 
 # What is left -------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class Moved:
         placed = align.place_events(self.repaired, out.plan.span_ns, self.lasts_ns)
         is_relative = out.job.task.spec["time_origin"] != "absolute"
         is_absolute = self.clocked.is_absolute
-        hidden_ns = out.plan.origin_ns if is_absolute and is_relative else 0
+        hidden_ns = out.plan.origin_ns if is_relative else 0
         name = files.portable(f"tables/{self.clocked.name}/{out.item.id}.parquet")
         path = out.job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,7 @@ def _align(job: Job, item: Item, wish: Wish, store: Store, value: dict[str, Any]
     moved, event_s = eventtables.write_all((*events, *texts), out, wish.label_event)
     told = laid.told(windows)
     is_absolute = chosen[0].clocked.is_absolute
-    hidden_ns = plan.origin_ns if is_absolute and wish.is_relative else 0
+    hidden_ns = plan.origin_ns if wish.is_relative else 0  # local times tell the date, too
     facts = [sync.stream_facts(m, plan, laid.spans_ns, hidden_ns) for m in chosen]
     happened = [one.facts() for one in moved]
     text = sync.encode(
