@@ -83,6 +83,12 @@ def test_parquet_has_no_sound_files(sample, tmp_path):
         run_export(sample / "cmlr/features", output=tmp_path / "out", to="parquet", audio="wav")
 
 
+def test_folder_of_sound_is_not_cut(sample, tmp_path):
+    how = {"to": "hf", "audio": "wav", "shards": 2, **SERIAL}
+    with pytest.raises(UsageError, match="a folder of sound is not cut"):
+        run_export(sample / "cmlr/features", output=tmp_path / "out", **how)
+
+
 @pytest.mark.parametrize("to", ["parquet", "hf"])
 def test_bytes_do_not_depend_on_the_workers(sample, tmp_path, to):
     for name, how in (("a", SERIAL), ("b", {"jobs": 2})):

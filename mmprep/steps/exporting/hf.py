@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from mmprep.errors import UsageError
 from mmprep.exporters import parquet
 from mmprep.exporters.base import Sample, Stream, escape, scalars
 from mmprep.steps.exporting import samples
@@ -39,7 +40,7 @@ def plan(export: Export) -> Plan:
     Raises
     ------
     UsageError
-        No stream has values.
+        No stream has values, or a folder of sound shall be cut.
     DataError
         Sound is wanted as files, and no record has any.
     """
@@ -88,6 +89,8 @@ def _inside(export: Export, streams: Sequence[Stream]) -> tuple[str, ...]:
 
 
 def _sounds(export: Export) -> Plan:
+    if export.shards is not None:
+        raise UsageError("a folder of sound is not cut", where="--shards", hint="leave it out")
     export, notes = samples.with_values(export)
     streams = samples.streams_of(export)
     audio = tuple(stream for stream in streams if stream.name == "audio")
