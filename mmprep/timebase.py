@@ -505,6 +505,9 @@ class FrameLog:
 
 Evidence: TypeAlias = Exchanges | Fixes | FrameLog
 
+UNIX_NS = 10**17
+"""Smaller stamps count from some other moment than 1970: as Unix time they were before 1973."""
+
 
 def joined_evidence(logs: Sequence[Evidence], where: str) -> Evidence:
     """Put the logs of one clock together, in order of time.

@@ -152,5 +152,5 @@ def check_related(points: Points, number: IntArray, slope: float | None = None) 
         raise ClockError(
             f"{n_used} of {number.size} fixes agree with their neighbours, in {n_segments} pieces:"
             " the two clocks have no relation",
-            hint="check that the log belongs to this device and this session",
+            hint="check that the log belongs to this device and this recording",
         )

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from mmprep.errors import DataError
-from mmprep.exporters.utterances import Utterance
+from mmprep.exporters.utterances import Utterance, json_object
 
 
 def read(lines: Iterable[tuple[str, bytes]]) -> list[Utterance]:
@@ -34,7 +32,7 @@ def read(lines: Iterable[tuple[str, bytes]]) -> list[Utterance]:
     for where, line in lines:
         if not line.strip():
             continue
-        value = _object(line, where)
+        value = json_object(line, where)
         if "sources" in value:
             recordings[str(value["id"])] = (where, value)
         elif "recording_id" in value and "num_features" not in value:
@@ -51,13 +49,6 @@ def read(lines: Iterable[tuple[str, bytes]]) -> list[Utterance]:
         Utterance(name, _path(one, where), 0.0, None, where=where)
         for name, (where, one) in recordings.items()
     ]
-
-
-def _object(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataError(f"no JSON object: {error}", where=where) from error
 
 
 def _path(recording: Mapping[str, Any], where: str) -> str:

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Any
-
-import msgspec
 
 from mmprep.errors import DataError
-from mmprep.exporters.utterances import Utterance
+from mmprep.exporters.utterances import Utterance, json_object
 
 _OWN = frozenset(
     ["audio_filepath", "offset", "duration", "text", "speaker", "id", "label", "sampling_rate"]
@@ -33,7 +30,7 @@ def read(lines: Iterable[bytes], where: str) -> list[Utterance]:
         if not line.strip():
             continue
         place = f"{where}:{number}"
-        value = _object(line, place)
+        value = json_object(line, place)
         path, duration_s = value.get("audio_filepath"), value.get("duration")
         if not isinstance(path, str) or not isinstance(duration_s, int | float):
             hint = "each line has audio_filepath, duration and perhaps offset, text, speaker"
@@ -60,10 +57,3 @@ def read(lines: Iterable[bytes], where: str) -> list[Utterance]:
             )
         )
     return found
-
-
-def _object(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataError(f"no JSON object: {error}", where=where) from error

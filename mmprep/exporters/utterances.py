@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
+
+from mmprep.errors import DataError
 from mmprep.manifest.model import LabelValue
 
 
@@ -38,3 +42,17 @@ class Utterance:
     fields: Mapping[str, str | int | float] = field(default_factory=dict)
     words: tuple[tuple[str, float, float], ...] = ()
     where: str = ""
+
+
+def json_object(line: bytes, where: str) -> dict[str, Any]:
+    """Read a line of JSON Lines.
+
+    Raises
+    ------
+    DataError
+        It is no object.
+    """
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataError(f"no JSON object: {error}", where=where) from error

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 from mmprep.manifest.model import Dataset, Record
 from mmprep.manifest.validate import Finding
+from mmprep.timebase import UNIX_NS
 
-UNIX_NS = 10**17  # 1973
 _UNIX_S = (1e9, 2.2e9)  # 2001 to 2039
 _LONG_S = 1e7  # counts of a device, in us, run through more than that in seconds
 _DATE = r"(?:19|20)\d\d(?P<s>[-_.]?)(?:0[1-9]|1[0-2])(?P=s)(?:0[1-9]|[12]\d|3[01])"

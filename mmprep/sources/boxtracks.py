@@ -48,6 +48,9 @@ KINDS = ("box", "landmarks")
 BLOCK_ROWS = 1 << 10
 MAX_POINTS, MAX_FRAMES = 1 << 14, 1 << 53
 _NONE = (math.nan,) * 4
+# zipfile raises NotImplementedError for packing methods that it does not know, and RuntimeError for
+# members that are encrypted.
+_NPZ_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 # MediaPipe's FACEMESH_LIPS: the outer and the inner rim.
 _LIPS = (
@@ -493,7 +496,7 @@ def _npz(reading: _Reading, file: BinaryIO) -> None:
                 if frames.shape != (reading.n_rows,) or frames.dtype.kind not in "iu":
                     raise reading.fault(f"frames {frames.shape} number no {reading.n_rows} rows")
                 reading.frames = frames.astype(np.int64)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _NPZ_DAMAGE as error:
         raise reading.fault(f"is no npz: {error}") from error
 
 

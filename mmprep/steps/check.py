@@ -14,10 +14,10 @@ from mmprep import tables
 from mmprep.errors import UsageError
 from mmprep.manifest import codec, folder, stats, validate
 from mmprep.manifest.model import Record, field_value
-from mmprep.manifest.private import UNIX_NS, Beside, TableFacts, are_dates, identifying
+from mmprep.manifest.private import Beside, TableFacts, are_dates, identifying
 from mmprep.shards import open_shard
 from mmprep.steps import datasets
-from mmprep.timebase import FloatArray
+from mmprep.timebase import UNIX_NS, FloatArray
 
 MAX_ROWS = 1 << 12
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +98,19 @@ def run(
         for name, near in placing.closeness.items():
             tell = session.progress.say if near.n_records else session.progress.warn
             tell(_close_text(name, near))
-        data.carried()  # a damaged data set is found before it is read
+        carried = data.carried()  # a damaged data set is found before it is read
         trained = [record for record in placing.records if record.split == TRAIN]
         tasks = spread.tasks(data, trained)
         outcomes = session.map(Work(spread.WORK), tasks, label="statistics") if tasks else []
         session.check_failures()
         measured = spread.statistics([outcome.value or {} for outcome in outcomes])
-        return session.commit(_contents(data, placing, config, measured))
+        others = {k: v for k, v in data.dataset.extra.items() if k != "statistics"}
+        extra = {**others, **({"statistics": measured} if measured else {})}
+        found = _contents(data, placing, config)
+        return session.commit(replace(found, placed=carried, extra=extra))
 
 
-def _contents(
-    data: datasets.InputDataset, placing: _Placing, config: Config, measured: dict[str, Any]
-) -> Contents:
+def _contents(data: datasets.InputDataset, placing: _Placing, config: Config) -> Contents:
     found = stats.collect(placing.records)
     weights = found.weights(allow_absent=config.allow_absent)
     splits: dict[str, Any] = {
@@ -121,13 +122,11 @@ def _contents(
         placing.records,
         modalities=data.dataset.modalities,
         sessions=data.dataset.sessions,
-        placed=data.carried(),
         splits=splits,
         labels=found.label_counts(weights),
         extra_inputs=(data.record_path, *_list_files(config.lists), *_kept_files(config.keep)),
         media_root=data.media_root,
         n_rejected_rows=data.dataset.totals.rejected_rows,
-        extra={**data.dataset.extra, **({"statistics": measured} if measured else {})},
     )
 
 

@@ -84,3 +84,16 @@ def test_splits_of_the_corpus_are_taken_as_they_are(tmp_path, sample):
         run_split(
             sample / "amigos/aligned", output=tmp_path / "no", from_layout=True, engine="serial"
         )
+
+
+def test_statistics_of_an_earlier_train_do_not_stay(tmp_path, sample):
+    (tmp_path / "all.txt").write_text("P01\nP02\nP03\nP04\n")
+    run_split(
+        sample / "amigos/split",
+        output=tmp_path / "out",
+        lists=f"test={tmp_path / 'all.txt'}",
+        allow_absent=True,
+        engine="serial",
+    )
+    assert "statistics" in head(sample / "amigos/split")
+    assert "statistics" not in head(tmp_path / "out")

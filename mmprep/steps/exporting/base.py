@@ -23,9 +23,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mmprep.errors import UsageError
+from mmprep.errors import DataError, UsageError
 from mmprep.manifest.model import Record, ShardEntry, StreamRef
-from mmprep.shards import open_shard
+from mmprep.rows import Store
+from mmprep.shards import shard_rows
 from mmprep.steps.datasets import InputDataset, is_window
 from mmprep.steps.running.tasks import Item, Task
 
@@ -164,10 +165,34 @@ def cell(data: InputDataset, record: Record, name: str) -> dict[str, Any]:
 
 
 def values(spec: Mapping[str, Any]) -> NDArray[Any]:
-    """Read the values that `cell` names, as they are in the shard."""
-    begin, end = spec["rows"]
-    rows: NDArray[Any] = np.asarray(open_shard(spec["path"])[begin:end])
+    """Read the values that `cell` names, as they are in the shard.
+
+    Raises
+    ------
+    DataError
+        The shard ends before them.
+    """
+    rows = read_rows(Path(spec["path"]), *spec["rows"])
     return rows[0] if spec["is_window"] else rows
+
+
+def read_rows(path: Path, begin: int, end: int) -> NDArray[Any]:
+    """Read rows of a shard with plain reads: a map counts as memory.
+
+    Raises
+    ------
+    DataError
+        The shard ends before them.
+    """
+    with Store() as store:
+        found = np.asarray(shard_rows(path, store, (begin, end)))
+    if len(found) != end - begin:
+        raise DataError(
+            f"the shard ends before row {end}",
+            where=str(path),
+            hint="check the data set with `mmprep manifest validate`",
+        )
+    return found
 
 
 def in_tasks(items: Sequence[Item], spec: Mapping[str, Any]) -> Iterator[Task]:

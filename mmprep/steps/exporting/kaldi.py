@@ -67,7 +67,11 @@ def plan(export: Export) -> Plan:
             hint="mmprep mfcc makes features of sound",
         )
     paths = {r.id: sound.path_of(export, r) for r in records} if with_sound else {}
-    tasks = tuple(_tasks(export, records, feature)) if feature or _is_written(export) else ()
+    tasks = (
+        tuple(_tasks(export, records, feature))
+        if feature or export.sound_suffix is not None
+        else ()
+    )
     texts = partial(_texts, export, records, paths)
     return Plan(texts, records, WORK if tasks else "", tasks, tuple(_notes(export, records, paths)))
 
@@ -79,10 +83,6 @@ def _has(record: Record, name: str) -> bool:
 
 def _any_has(export: Export, name: str) -> bool:
     return any(_has(record, name) for record in export.records)
-
-
-def _is_written(export: Export) -> bool:
-    return export.audio in ("wav", "flac")
 
 
 def _notes(export: Export, records: Sequence[Record], paths: Mapping[str, str]) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _item(export: Export, record: Record, feature: str | None) -> Item:
     spec: dict[str, Any] = {"name": kaldi.name_of(record), "feature": None, "sound": None}
     if feature is not None:
         spec["feature"] = cell(export.data, record, feature)
-    if _is_written(export):
+    if export.sound_suffix is not None:
         spec["sound"] = dict(sound.item(export.data, record).spec)
     n_rows = sum(ref.n_rows for name, ref in record.streams.items() if name in (feature, "audio"))
     folder = str(export.data.folder)

@@ -25,11 +25,9 @@ from mmprep import media
 from mmprep.errors import DataError, UsageError
 from mmprep.exporters.base import Sample, Stream, escape, fields_of
 from mmprep.manifest.model import Record
-from mmprep.rows import Store
-from mmprep.shards import shard_rows
 from mmprep.steps.datasets import InputDataset, is_window
 from mmprep.steps.exporting import sound
-from mmprep.steps.exporting.base import Export
+from mmprep.steps.exporting.base import Export, read_rows
 from mmprep.steps.running.tasks import DEFAULT_MEMORY_BYTES, Item, Job, Task
 
 UNSPLIT = "data"
@@ -223,30 +221,11 @@ class Reader:
         """Read the rows of a record, and their mask."""
         folder, _, file = shard.rpartition("/")
         paths = [shard, f"{folder}.valid/{file}"] if stream.is_masked else [shard]
-        found = [_rows(self._folder / path, begin, end) for path in paths]
+        found = [read_rows(self._folder / path, begin, end) for path in paths]
         if stream.is_window and end - begin == 1:
             found = [rows[0] for rows in found]
         found[0] = found[0].astype(stream.dtype, copy=False)
         return dict(zip(_names(stream), found, strict=True))
-
-
-def _rows(path: Path, begin: int, end: int) -> NDArray[Any]:
-    """Read rows of a shard with plain reads: a map counts as memory.
-
-    Raises
-    ------
-    DataError
-        The shard ends before them.
-    """
-    with Store() as store:
-        found = np.asarray(shard_rows(path, store, (begin, end)))
-    if len(found) != end - begin:
-        raise DataError(
-            f"the shard ends before row {end}",
-            where=str(path),
-            hint="check the data set with `mmprep manifest validate`",
-        )
-    return found
 
 
 def output(job: Job, name: str) -> BinaryIO:

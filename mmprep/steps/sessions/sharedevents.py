@@ -25,9 +25,9 @@ from mmprep import clock, tables
 from mmprep.errors import ClockError, DataError, MmprepError, UsageError
 from mmprep.steps.intake.claims import reader_of
 from mmprep.steps.sessions import eventtables, rawparts, streams
-from mmprep.steps.sessions.streams import UNIX, UNIX_NS, Clocked
+from mmprep.steps.sessions.streams import UNIX, Clocked
 from mmprep.steps.sessions.streamspec import EventSpec, StreamSpec
-from mmprep.timebase import NS_PER_S, Fixes, IntArray
+from mmprep.timebase import NS_PER_S, UNIX_NS, Fixes, IntArray
 
 ONE, FEW = 1, 5  # events that give no rate, and no bound
 FIRST_COLUMN = "column_1"  # of a table without a header

@@ -37,6 +37,7 @@ from mmprep.steps.sessions import rawparts
 from mmprep.steps.sessions.streamspec import StreamSpec
 from mmprep.timebase import (
     NS_PER_S,
+    UNIX_NS,
     BoolArray,
     Evidence,
     Exchanges,
@@ -50,7 +51,6 @@ from mmprep.timebase import (
 
 MASTER, RECORDER, HOST = "the master", "the recorder of ", "the host of the log "
 UNIX, LOCAL, OWN = "absolute time", "local time", "time of their own"
-UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 MAX_DOUBTS = 4096  # times at which the doubt about a clock is asked for
 LONG_ROWS = 1 << 20  # of a stream that leaves much freed memory behind
 KNOT_S = 5.0  # evenly spaced samples are mapped through a knot so often

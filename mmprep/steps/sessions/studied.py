@@ -19,6 +19,7 @@ from mmprep.steps.sessions.config import Config
 from mmprep.steps.sessions.plan import Plan
 from mmprep.steps.sessions.streamspec import StreamSpec
 from mmprep.steps.study import claiming, table
+from mmprep.steps.study.claiming import Looked
 from mmprep.steps.study.table import Given, SessionRow
 
 
@@ -35,8 +36,9 @@ def plan(config: Config, options: RunOptions) -> Plan:
     known = table.read(config.sessions or "")
     root = Path(config.root) if config.root else None
     inputs = expand(known.files, root=root, output=options.output)
+    looked = Looked(inputs)
     rows = sorted((row for row in known.rows if row.streams), key=lambda row: row.session)
-    specs = {row.session: _specs(row, inputs, config) for row in rows}
+    specs = {row.session: _specs(row, looked, config) for row in rows}
     items = tuple(
         named.session_item(name, one, inputs.root, is_named=False) for name, one in specs.items()
     )
@@ -64,13 +66,13 @@ def _source(specs: Iterable[StreamSpec], inputs: Inputs) -> str | None:
     return files.below(first.source or first.path, inputs.root)
 
 
-def _specs(row: SessionRow, inputs: Inputs, config: Config) -> dict[str, StreamSpec]:
+def _specs(row: SessionRow, looked: Looked, config: Config) -> dict[str, StreamSpec]:
     """Describe the streams of a session; what options say of a stream holds in all of them."""
     given = {one.name: one for one in row.streams if one.name != table.TRIALS}
-    specs = {name: replace(_spec(one, inputs), record=row.session) for name, one in given.items()}
+    specs = {name: replace(_spec(one, looked), record=row.session) for name, one in given.items()}
     specs = named.with_clocks(specs, config)
-    events = [_events(one, given, inputs) for one in given.values() if one.events is not None]
-    if len(events) != 1:  # of one, the other stream is missing in this session
+    events = [_events(one, given, looked) for one in given.values() if one.events is not None]
+    if len(events) != 1:  # of one alone, the other stream is missing
         specs = eventoption.with_events(specs, events, eventoption.Given.raw)
     trials = next((one for one in row.streams if one.name == table.TRIALS), None)
     if trials is not None:
@@ -94,20 +96,20 @@ def _trials(given: Given) -> StreamSpec:
     )
 
 
-def _events(one: Given, given: Mapping[str, Given], inputs: Inputs) -> eventoption.Given:
+def _events(one: Given, given: Mapping[str, Given], looked: Looked) -> eventoption.Given:
     """Say where the events of a stream are listed."""
     if one.events is None or one.events.source is None:
         other = given[one.events.stream or ""] if one.events is not None else one
-        found = claiming.find(other, other.sources[0], inputs)
+        found = claiming.find(other, other.sources[0], looked)
     else:
-        found = claiming.find(one, one.events.source, inputs)
+        found = claiming.find(one, one.events.source, looked)
     settings = one.events.settings if one.events is not None else ""
     return eventoption.Given(one.name, found.path, found.part, eventoption.settings_of(settings))
 
 
-def _spec(given: Given, inputs: Inputs) -> StreamSpec:
-    claiming.check_parts(given, inputs)
-    first, *later = [claiming.find(given, source, inputs) for source in given.sources]
+def _spec(given: Given, looked: Looked) -> StreamSpec:
+    claiming.check_parts(given, looked)
+    first, *later = [claiming.find(given, source, looked) for source in given.sources]
     if any(other.part != first.part for other in later):
         raise UsageError(f"the parts of {given.name!r} are not one stream", where=given.where)
     settings = {"tz": given.tz} if given.tz else {}

@@ -17,8 +17,7 @@ from mmprep import align, clock
 from mmprep.steps.intake import films
 from mmprep.steps.sessions import crops, pixels
 from mmprep.steps.sessions.modality import Modality
-from mmprep.steps.sessions.streams import UNIX_NS
-from mmprep.timebase import NS_PER_S, Evidence, Exchanges, Fixes, IntArray, rate_text
+from mmprep.timebase import NS_PER_S, UNIX_NS, Evidence, Exchanges, Fixes, IntArray, rate_text
 
 MAX_LISTED = 2000
 

@@ -22,7 +22,7 @@ from mmprep.steps.sessions.windowlist import WindowList
 from mmprep.steps.sessions.windowshards import WindowShards
 from mmprep.timebase import BoolArray, FloatArray
 
-BLOCK_BYTES = 4 * 2**20  # of values; what is made on the way takes forty times as much
+BLOCK_BYTES = 4 * 2**20  # of values; what is made on the way takes many times as much
 MAX_SAMPLES = 1 << 17  # a block of a record
 Counts = dict[str, int]
 

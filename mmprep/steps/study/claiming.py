@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,8 +68,8 @@ def claimed(study: Study, inputs: Inputs, options: TextOptions) -> tuple[Claimed
     DataError
         No reader knows a file.
     """
-    looked: dict[str, tuple[Claimed, ...]] = {}
-    found = [one for row in study.rows for one in _of_row(row, inputs, options, looked)]
+    looked = Looked(inputs)
+    found = [one for row in study.rows for one in _of_row(row, options, looked)]
     return tuple(sorted(found, key=_order))
 
 
@@ -78,12 +78,7 @@ def _order(one: Claimed) -> tuple[str, int, bool, str]:
     return one.id, one.piece or 0, one.stream == TRIALS, one.name
 
 
-def _of_row(
-    row: SessionRow,
-    inputs: Inputs,
-    options: TextOptions,
-    looked: dict[str, tuple[Claimed, ...]],
-) -> Iterator[Claimed]:
+def _of_row(row: SessionRow, options: TextOptions, looked: Looked) -> Iterator[Claimed]:
     place = Place(row.session, row.session, row.subject, None, row.split, row.fields)
     groups: dict[tuple[Any, ...], list[_Wanted]] = {}
     listed = [
@@ -96,18 +91,28 @@ def _of_row(
             one = _Wanted(given, source, k)
             groups.setdefault((*one.group, one.piece), []).append(one)
     for wanted in groups.values():
-        path = wanted[0].source.path
-        if path not in looked:
-            looked[path] = _claims_of(path, inputs)
-        yield from _taken(wanted, looked[path], place, inputs.root, options)
+        claims = looked.claims_of(wanted[0].source.path)
+        yield from _taken(wanted, claims, place, looked.inputs.root, options)
 
 
-def _claims_of(path: str, inputs: Inputs) -> tuple[Claimed, ...]:
-    """Claim what a cell names: one file, or all of a folder."""
-    if files.is_folder(path):
-        return claim_all(expand((path,), root=inputs.root), None).claimed
-    name = Path(path).relative_to(inputs.root).as_posix()
-    return claim_all(Inputs(inputs.root, (name,), frozenset({name}), (), ()), None).claimed
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What readers claim of the files that cells name: each is looked at once."""
+
+    inputs: Inputs
+    _known: dict[str, tuple[Claimed, ...]] = field(default_factory=dict)
+
+    def claims_of(self, path: str) -> tuple[Claimed, ...]:
+        """Claim what a cell names: one file, or all of a folder."""
+        if path not in self._known:
+            self._known[path] = claim_all(self._alone(path), None).claimed
+        return self._known[path]
+
+    def _alone(self, path: str) -> Inputs:
+        if files.is_folder(path):
+            return expand((path,), root=self.inputs.root)
+        name = Path(path).relative_to(self.inputs.root).as_posix()
+        return Inputs(self.inputs.root, (name,), frozenset({name}), (), ())
 
 
 def _taken(
@@ -188,7 +193,7 @@ def _own(one: _Wanted, claim: Claimed, known: tuple[str, ...], root: Path) -> st
     return pick(known if one.source.part is not None else main, one.source.part, where)
 
 
-def check_parts(given: Given, inputs: Inputs) -> None:
+def check_parts(given: Given, looked: Looked) -> None:
     """Refuse parts that can't be read as one stream.
 
     Raises
@@ -197,7 +202,7 @@ def check_parts(given: Given, inputs: Inputs) -> None:
         They are sound or video, or files whose clocks are their own.
     """
     for k, source in enumerate(given.sources if len(given.sources) > 1 else ()):
-        for claim in _claims_of(source.path, inputs):
+        for claim in looked.claims_of(source.path):
             _check_piece(claim, _Wanted(given, source, k))
 
 
@@ -228,7 +233,7 @@ class Found(NamedTuple):
     source: str
 
 
-def find(given: Given, source: Source, inputs: Inputs) -> Found:
+def find(given: Given, source: Source, looked: Looked) -> Found:
     """Find the file and the stream that a cell names.
 
     Raises
@@ -237,27 +242,27 @@ def find(given: Given, source: Source, inputs: Inputs) -> Found:
         There is no such stream, or there are several and none is named.
     """
     options, one = TextOptions(tz=given.tz), _Wanted(given, source, 0)
-    claims = _claims_of(source.path, inputs)
+    inputs, claims = looked.inputs, looked.claims_of(source.path)
     known = [streams_of(claim, inputs.root, options) for claim in claims]
     number, own = _found(one, claims, known, inputs.root)
     claim, names = claims[number], known[number]
     clock = inputs.path(claim.clock) if claim.clock is not None else None
     if not claim.is_table:
         return Found(source.path, source.part, clock, source.path)
-    path = file_of(claim, own, inputs, options)
+    path = file_of(claim, own, looked, options)
     whole = inputs.path(claim.source)
     return Found(path, own if len(names) > 1 else None, clock, whole)
 
 
-def file_of(claim: Claimed, own: str, inputs: Inputs, options: TextOptions) -> str:
+def file_of(claim: Claimed, own: str, looked: Looked, options: TextOptions) -> str:
     """Give the path of the file that holds a stream of an item."""
-    paths = [inputs.path(name) for name in claim.claim.files]
-    whole = inputs.path(claim.claim.id_path) if claim.claim.id_path else ""
+    paths = [looked.inputs.path(name) for name in claim.claim.files]
+    whole = looked.inputs.path(claim.claim.id_path) if claim.claim.id_path else ""
     if whole and files.is_file(whole) and not files.is_folder(whole):  # an archive is both
         return whole
     for path in paths if len(paths) > 1 else ():
-        alone = _claims_of(path, inputs)[0]
-        if own in streams_of(alone, inputs.root, options):
+        alone = looked.claims_of(path)[0]
+        if own in streams_of(alone, looked.inputs.root, options):
             return path
     return paths[0]
 

@@ -25,7 +25,7 @@ from mmprep.rows import Store
 from mmprep.signals import Stream
 from mmprep.sources import bids, clocklog, text
 from mmprep.sources.base import NOTES, TextOptions
-from mmprep.steps.inputs import Inputs, expand, skipped_note
+from mmprep.steps.inputs import expand, skipped_note
 from mmprep.steps.intake.claims import TABLE_READERS, Claimed, claim_all
 from mmprep.steps.study import claiming
 from mmprep.steps.study.grouping import (
@@ -41,11 +41,10 @@ from mmprep.steps.study.grouping import (
     subject_of,
 )
 from mmprep.steps.study.table import OPEN
-from mmprep.timebase import Exchanges, FrameLog
+from mmprep.timebase import UNIX_NS, Exchanges, FrameLog
 
 Say = Callable[[str], None]
 IN_MEMORY_BYTES = 64 << 20
-UNIX_NS = 10**17  # 1973: smaller stamps count from some other moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,8 @@ def draft(folders: Sequence[str], output: Path, say: Say) -> Draft:
         raise UsageError("exists already", where=str(output), hint=hint)
     inputs = expand(folders)
     found = claim_all(inputs, None)
-    looks = [look for one in found.claimed for look in _looks(one, inputs, say)]
+    looked = claiming.Looked(inputs)
+    looks = [look for one in found.claimed for look in _looks(one, looked, say)]
     if not looks:
         raise DataError("no recording that can be read", where=str(inputs.root))
     if found.skipped:
@@ -100,14 +100,14 @@ def draft(folders: Sequence[str], output: Path, say: Say) -> Draft:
 # Looking ------------------------------------------------------------------------------------------
 
 
-def _looks(one: Claimed, inputs: Inputs, say: Say) -> Iterator[Look]:
+def _looks(one: Claimed, looked: claiming.Looked, say: Say) -> Iterator[Look]:
     """Look at the streams of an item; one that can't be read is said."""
     path = one.claim.id_path or "."
     stem = path.removesuffix(one.claim.suffix) or path
-    evidence = _evidence_span(inputs.path(one.clock)) if one.clock is not None else None
+    evidence = _evidence_span(looked.inputs.path(one.clock)) if one.clock is not None else None
     options = TextOptions(on_bad_row="skip")
     try:
-        names = claiming.streams_of(one, inputs.root, options)
+        names = claiming.streams_of(one, looked.inputs.root, options)
     except MmprepError as error:
         say(f"left out: {error}")
         return
@@ -119,7 +119,7 @@ def _looks(one: Claimed, inputs: Inputs, say: Say) -> Iterator[Look]:
     for name in main:
         part = name if len(main) > 1 else None
         try:
-            span_ns, line = _span(one, name, names, inputs, options)
+            span_ns, line = _span(one, name, names, looked, options)
         except MmprepError as error:
             say(f"left out: {error}")
             continue
@@ -135,10 +135,10 @@ def _kind(reader: str, name: str) -> str:
 
 
 def _span(
-    one: Claimed, name: str, names: Sequence[str], inputs: Inputs, options: TextOptions
+    one: Claimed, name: str, names: Sequence[str], looked: claiming.Looked, options: TextOptions
 ) -> tuple[tuple[int, int] | None, str]:
     """Measure when a stream begins and ends, and what its times count from."""
-    path = Path(claiming.file_of(one, name, inputs, options))
+    path = Path(claiming.file_of(one, name, looked, options))
     chosen = {"stream": name} if len(names) > 1 else {}
     with TemporaryDirectory() as folder, Store(Path(folder), IN_MEMORY_BYTES) as store:
         read = TABLE_READERS[one.reader].read_stream
