@@ -13,7 +13,7 @@ import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -46,8 +46,11 @@ from mmprep.steps.running import seen
 from mmprep.steps.running.contents import Contents, Corpus
 from mmprep.steps.running.names import Names
 from mmprep.steps.sizes import parse_bytes
-from mmprep.steps.study import claiming, importing, table
 from mmprep.timebase import rate
+
+if TYPE_CHECKING:  # a walk does without them, and starts sooner
+    from mmprep.steps.study.importing import Imported
+    from mmprep.steps.study.table import Study
 
 STEP = StepName("convert", 2)
 _CONTENT = (
@@ -169,7 +172,7 @@ def run(
 ) -> StepResult:
     """Convert raw files and write the data set."""
     known = _study(config)
-    foreign = importing.read(*_foreign(config)) if config.imported else None
+    foreign = _foreign(config)
     inputs = _inputs(config, options, known, foreign)
     key = _key(config, inputs)
     if (standing := base.standing(STEP, options, key)) is not None:
@@ -199,10 +202,10 @@ def run(
         return session.commit(found)
 
 
-def _stretches(
-    found: Contents, foreign: importing.Imported, plan: _Plan, session: base.Run
-) -> Contents:
+def _stretches(found: Contents, foreign: Imported, plan: _Plan, session: base.Run) -> Contents:
     """Make a record of each stretch that a foreign manifest lists."""
+    from mmprep.steps.study import importing
+
     records, notes = importing.cut(found.records, foreign, plan.root)
     for note in notes:
         session.progress.warn(note)
@@ -228,10 +231,10 @@ class _Plan:
     curated: Curated
     schema: schemafile.Schema
     names: Names
-    foreign: importing.Imported | None = None
+    foreign: Imported | None = None
 
 
-def _study(config: Config) -> table.Study | None:
+def _study(config: Config) -> Study | None:
     """Read the table of sessions, which stands for INPUT."""
     if config.sessions is None:
         if not config.inputs and not config.imported:
@@ -239,25 +242,31 @@ def _study(config: Config) -> table.Study | None:
         return None
     if config.inputs:
         raise UsageError(
-            "INPUT and a table of sessions together", where=table.OPTION, hint="name one of both"
+            "INPUT and a table of sessions together", where="--sessions", hint="name one of both"
         )
     if config.layout is not None:
         hint = "the columns say what the paths are"
         raise UsageError("--layout and a table of sessions together", where="--layout", hint=hint)
+    from mmprep.steps.study import table
+
     return table.read(config.sessions)
 
 
-def _foreign(config: Config) -> tuple[str, tuple[str, ...], str | None]:
-    """Give the kind of foreign manifests, their paths and where their sound is."""
+def _foreign(config: Config) -> Imported | None:
+    """Read foreign manifests, which stand for INPUT: their kind, then their paths."""
+    if not config.imported:
+        return None
+    from mmprep.steps.study import importing
+
     kind, *paths = config.imported
-    return kind, tuple(paths), config.media_root
+    return importing.read(kind, paths, config.media_root)
 
 
 def _inputs(
     config: Config,
     options: RunOptions,
-    known: table.Study | None,
-    foreign: importing.Imported | None,
+    known: Study | None,
+    foreign: Imported | None,
 ) -> Inputs:
     arguments = config.inputs if known is None else known.files
     return expand(
@@ -289,8 +298,8 @@ def _plan(
     config: Config,
     options: RunOptions,
     inputs: Inputs,
-    study: table.Study | None,
-    foreign: importing.Imported | None,
+    study: Study | None,
+    foreign: Imported | None,
 ) -> _Plan:
     if inputs.datasets:
         raise UsageError(
@@ -308,12 +317,7 @@ def _plan(
     _check_place(config, options.output)
     inputs = _without(inputs, *known_labels.paths, config.schema, config.write_schema, config.ids)
     known, inputs = curate.curated(config.layout, CORPORA.get(config.layout or ""), inputs)
-    if foreign is not None:
-        found = claims.Claims(importing.claimed(foreign, inputs), ())
-    elif study is None:
-        found = claims.claim_all(inputs, layout(config.layout) if config.layout else None)
-    else:
-        found = claims.Claims(claiming.claimed(study, inputs, config.text_options()), ())
+    found = _claims(config, inputs, study, foreign)
     patterns = (config.text,) if config.text else known.corpus.texts
     claimed = tuple(
         replace(one, text=texts.find(one, inputs.root, patterns)) for one in found.claimed
@@ -336,6 +340,21 @@ def _plan(
         names,
         foreign,
     )
+
+
+def _claims(
+    config: Config, inputs: Inputs, study: Study | None, foreign: Imported | None
+) -> claims.Claims:
+    """Let readers claim what a foreign manifest, a table of sessions or the walk names."""
+    if foreign is not None:
+        from mmprep.steps.study import importing
+
+        return claims.Claims(importing.claimed(foreign, inputs), ())
+    if study is not None:
+        from mmprep.steps.study import claiming
+
+        return claims.Claims(claiming.claimed(study, inputs, config.text_options()), ())
+    return claims.claim_all(inputs, layout(config.layout) if config.layout else None)
 
 
 def _label_wish(config: Config) -> joining.Wish:

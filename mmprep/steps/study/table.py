@@ -30,7 +30,6 @@ from mmprep.manifest.model import LabelValue
 from mmprep.steps.corpus.place import RESERVED
 from mmprep.steps.labels.cells import column_values, read_cells
 
-OPTION = "--sessions"
 SETTINGS = ("start", "tz", "latency_ms", "clock", "events")
 TRIALS = "trials"
 OPEN = "?"
