@@ -12,11 +12,7 @@ from mmprep import run_align, run_split
 from mmprep.cli.api import run_step
 from mmprep.errors import DataError, UsageError
 from tests.conftest import ROOT
-
-
-def records(folder):
-    lines = (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+from tests.written import records
 
 
 def filtered(dataset, out, condition):

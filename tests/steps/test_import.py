@@ -12,6 +12,7 @@ import soundfile
 import mmprep as mm
 from mmprep.cli.api import run_step
 from mmprep.errors import DataError, MmprepError
+from tests.written import records
 
 RATE = 8000
 
@@ -32,9 +33,8 @@ def run(kind, *paths, out, **options):
     return run_step("convert", given)
 
 
-def records(folder):
-    lines = (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    return {one["id"]: one for one in map(json.loads, lines)}
+def by_id(folder):
+    return {one["id"]: one for one in records(folder)}
 
 
 def sound(out, own_id):
@@ -56,7 +56,7 @@ def test_stretches_of_nemo_are_rows_of_their_recording(tmp_path, corpus, mmprep)
         {"audio_filepath": "wav/b.wav", "duration": 2.0, "id": "whole/b", "text": ""},
     )
     run("nemo", manifest, out=tmp_path / "out")
-    found = records(tmp_path / "out")
+    found = by_id(tmp_path / "out")
     assert list(found) == ["a", "a-2", "whole/b"]
     first = found["a"]
     assert (first["text"], first["subject"], first["labels"]) == ("一", "s1", {"mood": 3})
@@ -78,7 +78,7 @@ def test_what_was_exported_to_nemo_comes_back(tmp_path, sample, mmprep):
     manifests = sorted((tmp_path / "nemo").glob("*manifest.json"))
     done = mmprep("manifest", "import", *manifests, "--from", "nemo", "-o", tmp_path / "back")
     assert done.code == 0, done.err
-    before, after = records(sample / "cmlr/converted"), records(tmp_path / "back")
+    before, after = by_id(sample / "cmlr/converted"), by_id(tmp_path / "back")
     assert before.keys() == after.keys()
     for name, one in before.items():
         assert (one["text"], one["subject"]) == (after[name]["text"], after[name]["subject"])
@@ -93,7 +93,7 @@ def test_kaldi_directory_with_segments(tmp_path, corpus):
     (corpus / "text").write_text("s1-a good morning\ns2-b\n")
     (corpus / "utt2spk").write_text("s1-a s1\ns2-b s2\n")
     run("kaldi", corpus, out=tmp_path / "out")
-    found = records(tmp_path / "out")
+    found = by_id(tmp_path / "out")
     assert (found["s1-a"]["text"], found["s1-a"]["subject"]) == ("good morning", "s1")
     assert (found["s2-b"]["text"], found["s2-b"]["duration_s"]) == (None, 0.5)
     assert sound(tmp_path / "out", "s1-a").tolist() == list(range(2000, 6000))
@@ -117,14 +117,14 @@ def test_cuts_of_lhotse_with_words(tmp_path, corpus):
         **{"supervisions": [spoken], "recording": recording, "type": "MonoCut"},
     }
     run("lhotse", jsonl(corpus / "cuts.jsonl.gz", cut), out=tmp_path / "cuts")
-    (one,) = records(tmp_path / "cuts").values()
+    (one,) = by_id(tmp_path / "cuts").values()
     assert (one["id"], one["text"], one["label"], one["begin_s"]) == ("cut-1", "hi", "calm", 1.0)
     assert one["words"] == [["hi", 0.1, pytest.approx(0.3)]]
     assert sound(tmp_path / "cuts", "cut-1").tolist() == list(range(8000, 12000))
     spoken |= {"start": 1.0, "alignment": {"word": [["hi", 1.1, 0.2]]}}
     lists = [jsonl(corpus / "r.jsonl", recording), jsonl(corpus / "s.jsonl", spoken)]
     run("lhotse", *lists, out=tmp_path / "lists")
-    (again,) = records(tmp_path / "lists").values()
+    (again,) = by_id(tmp_path / "lists").values()
     assert again["words"] == [["hi", pytest.approx(0.1), pytest.approx(0.3)]]
     assert again["begin_s"] == 1.0
 
@@ -164,4 +164,4 @@ def test_stretch_that_ends_behind_its_sound_is_cut_and_said(tmp_path, corpus, mm
     ran = mmprep("manifest", "import", manifest, "--from", "nemo", "-o", tmp_path / "out")
     assert ran.code == 0
     assert "1 stretches end behind their sound and were cut there (a, ...)" in ran.err
-    assert records(tmp_path / "out")["a"]["duration_s"] == 2.0
+    assert by_id(tmp_path / "out")["a"]["duration_s"] == 2.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -11,15 +9,7 @@ import mmprep as mm
 from mmprep import run_split
 from mmprep.cli.api import run_step
 from mmprep.errors import UsageError
-
-
-def head(folder):
-    return json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-
-
-def records(folder):
-    lines = (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+from tests.written import head, records
 
 
 def subset(sample, out, *people):

@@ -15,6 +15,7 @@ from mmprep.steps.study import table
 from mmprep.steps.study.table import Source
 from mmprep.tables.parquet import read_rows
 from tests.conftest import ROOT
+from tests.written import records
 
 T0 = 1_700_000_000
 
@@ -32,11 +33,6 @@ def study(tmp_path, text):
     path.parent.mkdir(exist_ok=True)
     path.write_text(text.replace(" ", "\t"), encoding="utf-8")
     return str(path)
-
-
-def records(folder):
-    lines = (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def two_sessions(tmp_path):
